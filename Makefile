@@ -1,0 +1,44 @@
+# make demo     a model, its report and its picture, from a fresh clone
+# make test     everything that must hold: lint, types, tests, sanitizers
+# make bench    the comparison with other libraries (DATA=folder of data sets)
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+NATIVE := $(shell find native -type f) CMakeLists.txt pyproject.toml
+
+.PHONY: demo test lint types sanitize bench clean
+
+demo: $(VENV)/.installed
+	$(BIN)/maxmargin train
+
+test: $(VENV)/.installed lint types sanitize
+	$(BIN)/python -m pytest
+
+lint: $(VENV)/.installed
+	$(BIN)/ruff check src tests benchmarks
+
+types: $(VENV)/.installed
+	$(BIN)/mypy
+
+# The native code once more, under the address and undefined-behaviour sanitizers.
+sanitize: $(VENV)/.installed
+	cmake -S native/tests -B build/sanitize -DCMAKE_BUILD_TYPE=Debug -DPython_EXECUTABLE=$(abspath $(BIN)/python) > /dev/null
+	cmake --build build/sanitize --parallel 2
+	build/sanitize/native_tests
+
+bench: $(VENV)/.peers
+	$(BIN)/python -m benchmarks $(if $(DATA),--data $(DATA))
+
+# Python sources are used in place, so only a change to the native code or to the project file installs again.
+$(VENV)/.installed: $(NATIVE)
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --editable '.[test]'
+	touch $@
+
+$(VENV)/.peers: $(VENV)/.installed benchmarks/requirements.txt
+	$(BIN)/pip install --quiet -r benchmarks/requirements.txt
+	touch $@
+
+clean:
+	rm -rf $(VENV) build dist

@@ -1,0 +1,15 @@
+"""Side-by-side measurements of maxmargin and its peers: ``python -m benchmarks --help``.
+
+sets.py         which problems, in which groups
+contestants.py  which libraries, and how each gets its data
+worker.py       one measurement in a fresh process
+truth.py        the true float64 duality gap of any model
+race.py         all contestants on one problem, interleaved and repeated
+verdicts.py     the bars, and whether they were met
+tables.py       results as text and as Markdown
+__main__.py     the command
+
+The rules of the race: the same kernel, C, gamma and tol for all; the same cores; before the clock starts, a warm-up, and the data
+converted to the dtype a library prefers and the layout it is faster with; the best (or median) of several processes; no number
+taken from a library's own claims. Nothing here is imported by the package.
+"""

@@ -1,0 +1,142 @@
+"""Runs the contestants on one problem, interleaved, each measurement in a fresh process."""
+
+import json
+import signal
+import subprocess
+import sys
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+from typing import Any
+
+from .contestants import Contestant
+from .sets import SPARSE, Case
+from .worker import Task
+
+ROOT = Path(__file__).resolve().parent.parent
+SMALL_CALLS = 300  # calls per process where one takes less than a millisecond
+PREDICT_CALLS = 5
+CLEARLY_SLOWER = 1.5  # than the same library with another memory layout
+CALL_SECONDS = 1.0  # a call is repeated within a process only as long as this
+
+
+@dataclass(frozen=True)
+class Rules:
+    """How often, how long and on how many cores."""
+
+    data: Path | None
+    threads: int
+    repeats: int
+    statistic: str
+    patience: float
+    limit: float
+    unjudged: tuple[str, ...]
+
+    def summarise(self, values: list[float]) -> float:
+        return min(values) if self.statistic == "best" else median(values)
+
+
+@dataclass
+class Entry:
+    """A contestant with one memory layout, and what was measured of it so far."""
+
+    contestant: Contestant
+    layout: str
+    runs: list[dict[str, Any]] = field(default_factory=list)
+    truth: dict[str, Any] = field(default_factory=dict)
+    failure: str | None = None
+    timed_out: bool = False
+    seconds: float = 0.0
+
+    @property
+    def fastest_fit(self) -> float:
+        return min((run["fit"] for run in self.runs), default=float("inf"))
+
+
+def race(case: Case, contestants: list[Contestant], rules: Rules, folder: Path) -> dict[str, dict[str, Any]]:
+    """Everybody in turn, ``repeats`` times; those who already took longer than ``patience`` sit out after the second round.
+
+    The second is for all: now and then a process runs a hundred times slower than its twin, and one run would not show it.
+
+    On a sparse set a peer enters with each layout it can take; one that is clearly slower sits out too.
+    """
+    entries = [Entry(one, layout) for one in contestants for layout in (one.layouts if case.set in SPARSE else ("dense",))]
+    for round_number in range(rules.repeats):
+        for entry in entries:
+            if round_number < 2 or goes_on(entry, entries, rules):
+                run_once(case, entry, rules, folder / "model.npz")
+    return {one.name: summary(one, entries, rules) for one in contestants}
+
+
+def goes_on(entry: Entry, entries: list[Entry], rules: Rules) -> bool:
+    fastest = min(other.fastest_fit for other in entries if other.contestant is entry.contestant)
+    return not entry.failure and entry.seconds <= rules.patience and entry.fastest_fit <= CLEARLY_SLOWER * fastest
+
+
+def run_once(case: Case, entry: Entry, rules: Rules, model: Path) -> None:
+    """Measure, and judge the model of the first round."""
+    task = task_for(case, entry, rules, model)
+    entry.failure, entry.timed_out = None, False
+    start = perf_counter()
+    try:
+        entry.runs.append(in_fresh_process("measure", task))
+        entry.seconds += perf_counter() - start
+        if not entry.truth and case.set not in rules.unjudged:
+            entry.truth = in_fresh_process("judge", task)
+    except subprocess.CalledProcessError as error:
+        entry.timed_out = error.returncode == -signal.SIGALRM
+        last_words = error.stderr.strip().splitlines()[-1:] or [f"exit status {error.returncode}"]
+        entry.failure = f"stopped after {rules.limit:g} s" if entry.timed_out else last_words[0]
+    last = entry.runs[-1] if entry.runs else {}
+    words = entry.failure or f"fit {last['fit']:.4g} s, predict {last['predict']:.4g} s"
+    print(f"{case.name}: {entry.contestant.name} ({entry.layout}): {words}", file=sys.stderr, flush=True)
+
+
+def task_for(case: Case, entry: Entry, rules: Rules, model: Path) -> Task:
+    small = case.group == "small"
+    return Task(
+        contestant=entry.contestant.name,
+        layout=entry.layout,
+        set=case.set,
+        C=case.C,
+        cache_megabytes=case.cache_megabytes,
+        data=None if rules.data is None else str(rules.data.resolve()),
+        threads=rules.threads,
+        fits=SMALL_CALLS if small else 1,
+        predicts=SMALL_CALLS if small else PREDICT_CALLS,
+        seconds=CALL_SECONDS,
+        limit=rules.limit,
+        model=str(model),
+    )
+
+
+def in_fresh_process(verb: str, task: Task) -> dict[str, Any]:
+    command = [sys.executable, "-m", "benchmarks.worker", verb, json.dumps(asdict(task))]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return result
+
+
+def summary(contestant: Contestant, entries: list[Entry], rules: Rules) -> dict[str, Any]:
+    """One line of results: times over all runs in the layout that is best for each, the rest from the fastest fit.
+
+    A contestant that ran out of time counts with the time it was given, marked: its ratio is then a lower bound.
+    """
+    mine = [entry for entry in entries if entry.contestant is contestant]
+    finished = [entry for entry in mine if entry.runs]
+    if not finished:
+        times = {"fit": rules.limit} if all(entry.timed_out for entry in mine) else {}
+        return {"failure": mine[0].failure, **times}
+    fastest = min(finished, key=lambda entry: entry.fastest_fit)
+    return {
+        **fastest.runs[0],
+        **fastest.truth,
+        "layout": fastest.layout,
+        "runs": len(fastest.runs),
+        "fit": min(rules.summarise([run["fit"] for run in entry.runs]) for entry in finished),
+        "predict": min(rules.summarise([run["predict"] for run in entry.runs]) for entry in finished),
+        **({"limit": rules.summarise([run["limit"] for run in fastest.runs])} if "limit" in fastest.runs[0] else {}),
+        "peak_megabytes": max(run["peak_megabytes"] for run in fastest.runs),
+        "own_megabytes": max(run["own_megabytes"] for run in fastest.runs),
+    }

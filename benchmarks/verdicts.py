@@ -1,0 +1,136 @@
+"""What the project promises about its speed, as bars, and whether a run of the benchmark met them.
+
+Every figure is a ratio. Speed-ups are the peer's time over ours: larger is better. The others are ours over what is allowed.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from statistics import geometric_mean
+from typing import Any
+
+from .contestants import OURS
+from .sets import MEMORY_BUDGET, Case
+
+INTELEX = ("intelex-float32", "intelex-float64")
+SCIKIT_LEARN = ("scikit-learn",)
+LIBSVM = ("libsvm", "scikit-learn")  # scikit-learn's SVC is LIBSVM too
+MEMORY_MARGIN = 100  # MB
+ROUNDING = 1e-12  # relative gaps below it are rounding, in the model or in the evaluation
+
+Results = dict[Case, dict[str, dict[str, Any]]]
+Figure = Callable[[Results, Case], float | None]
+SUMMARIES: dict[str, Callable[[list[float]], float]] = {"geometric mean": geometric_mean, "smallest": min, "largest": max}
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A promise: the summary of a figure over some cases is at least the bound, or at most, where the largest counts."""
+
+    claim: str
+    groups: tuple[str, ...]
+    figure: Figure
+    summary: str
+    bound: float
+    cases: tuple[str, ...] | None = None  # names; None: all of the groups
+
+    @property
+    def words(self) -> str:
+        return f"{self.summary} {'≤' if self.summary == 'largest' else '≥'} {self.bound:g}"
+
+    def concerns(self, case: Case) -> bool:
+        return case.group in self.groups and (self.cases is None or case.name in self.cases)
+
+    def holds(self, value: float) -> bool:
+        return value <= self.bound if self.summary == "largest" else value >= self.bound
+
+
+@dataclass(frozen=True)
+class Verdict:
+    claim: str
+    bar: str
+    value: float | None
+    words: str
+
+
+def verdict(bar: Bar, results: Results, plan: list[Case]) -> Verdict:
+    """The bar against what was measured, out of what a full run would measure."""
+    concerned = [case for case in plan if bar.concerns(case)]
+    figures = [value for case in concerned if case in results and (value := bar.figure(results, case)) is not None]
+    if not figures:
+        return Verdict(bar.claim, bar.words, None, "not measured")
+    value = SUMMARIES[bar.summary](figures)
+    scope = "" if len(figures) == len(concerned) else f" (on {len(figures)} of {len(concerned)} sets)"
+    return Verdict(bar.claim, bar.words, value, ("met" if bar.holds(value) else "NOT MET") + scope)
+
+
+def ours_of(results: Results, case: Case, key: str) -> float | None:
+    return results.get(case, {}).get(OURS, {}).get(key)
+
+
+def speedup(key: str, peers: tuple[str, ...]) -> Figure:
+    """How many times faster than the fastest of these peers."""
+
+    def figure(results: Results, case: Case) -> float | None:
+        theirs = [results[case][peer][key] for peer in peers if key in results[case].get(peer, {})]
+        ours = ours_of(results, case, key)
+        return min(theirs) / ours if theirs and ours is not None else None
+
+    return figure
+
+
+def fit_over_limit(results: Results, case: Case) -> float | None:
+    """Fit in units of the physical limit: one decision_function over the training set, without which nothing can be checked."""
+    fit, limit = ours_of(results, case, "fit"), ours_of(results, case, "limit")
+    return None if fit is None or limit is None else fit / limit
+
+
+def true_over_certified(results: Results, case: Case) -> float | None:
+    """Never above one, if the certificate is never optimistic."""
+    true, certified = ours_of(results, case, "true_gap"), ours_of(results, case, "certified_gap")
+    return None if true is None or certified is None else max(true, ROUNDING) / max(certified, ROUNDING)
+
+
+def gap_over_libsvm(results: Results, case: Case) -> float | None:
+    theirs = [results[case][peer]["true_gap"] for peer in LIBSVM if "true_gap" in results[case].get(peer, {})]
+    ours = ours_of(results, case, "true_gap")
+    return ours / theirs[0] if theirs and ours is not None else None
+
+
+def fit_over_roomy(results: Results, case: Case) -> float | None:
+    """Fit within a memory budget over the same fit with memory to spare."""
+    ours, roomy = ours_of(results, case, "fit"), ours_of(results, replace(case, cache_megabytes=None), "fit")
+    return None if ours is None or roomy is None else ours / roomy
+
+
+def memory_over_allowed(results: Results, case: Case) -> float | None:
+    """Peak resident memory beyond the imported libraries, over budget + data + margin."""
+    ours, data = ours_of(results, case, "own_megabytes"), ours_of(results, case, "data_megabytes")
+    return None if ours is None or data is None else ours / (MEMORY_BUDGET + data + MEMORY_MARGIN)
+
+
+LARGE = ("binary", "multiclass")
+ALL = ("binary", "multiclass", "small", "large-C", "memory", "mnist")
+FASTER_OF_TWO = (*INTELEX, *SCIKIT_LEARN)
+TIGHT = (f"a9a cache={MEMORY_BUDGET}MB",)
+
+BARS = [
+    Bar("binary: fit against intelex", ("binary",), speedup("fit", INTELEX), "geometric mean", 4),
+    Bar("binary: fit against intelex", ("binary",), speedup("fit", INTELEX), "smallest", 2),
+    Bar("binary: fit against scikit-learn", ("binary",), speedup("fit", SCIKIT_LEARN), "geometric mean", 12),
+    Bar("multi-class: fit against the faster of the two", ("multiclass",), speedup("fit", FASTER_OF_TWO), "geometric mean", 3),
+    Bar("multi-class: fit against the faster of the two", ("multiclass",), speedup("fit", FASTER_OF_TWO), "smallest", 1.5),
+    Bar("predict against intelex", LARGE, speedup("predict", INTELEX), "geometric mean", 1.3),
+    Bar("predict against intelex", LARGE, speedup("predict", INTELEX), "smallest", 1),
+    Bar("predict against scikit-learn", LARGE, speedup("predict", SCIKIT_LEARN), "geometric mean", 8),
+    Bar("small sets: fit against scikit-learn", ("small",), speedup("fit", SCIKIT_LEARN), "smallest", 1),
+    Bar("small sets: predict against scikit-learn", ("small",), speedup("predict", SCIKIT_LEARN), "smallest", 1),
+    Bar("fit / limit", ("binary",), fit_over_limit, "largest", 5, cases=("a9a", "magic", "ijcnn1")),
+    Bar("large C: fit against the faster of the two", ("large-C",), speedup("fit", FASTER_OF_TWO), "geometric mean", 3),
+    Bar("large C: fit against the faster of the two", ("large-C",), speedup("fit", FASTER_OF_TWO), "smallest", 1),
+    Bar("large C: true gap / LIBSVM's", ("large-C",), gap_over_libsvm, "largest", 1),
+    Bar("binary, multi-class: true gap / LIBSVM's", LARGE, gap_over_libsvm, "largest", 1),
+    Bar("everywhere: true gap / certified gap", ALL, true_over_certified, "largest", 1),
+    Bar("a9a in 200 MB: fit / fit with memory to spare", ("memory",), fit_over_roomy, "largest", 3, cases=TIGHT),
+    Bar("a9a in 200 MB: peak / (200 MB + data + 100 MB)", ("memory",), memory_over_allowed, "largest", 1, cases=TIGHT),
+    Bar("mnist: fit against intelex float32", ("mnist",), speedup("fit", ("intelex-float32",)), "smallest", 2),
+]

@@ -1,0 +1,173 @@
+"""What runs in a fresh process: ``measure`` one contestant on one problem, or ``judge`` the model it left behind.
+
+    python -m benchmarks.worker measure '{"contestant": …}'      # a Task as JSON; prints what was measured as JSON
+
+The cores are chosen before any numerical library is imported, since thread pools size themselves at import.
+"""
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Task:
+    contestant: str
+    layout: str
+    set: str
+    C: float | None
+    cache_megabytes: int | None
+    data: str | None
+    threads: int
+    fits: int
+    predicts: int
+    seconds: float
+    limit: float
+    model: str
+
+    @property
+    def folder(self) -> Path | None:
+        return None if self.data is None else Path(self.data)
+
+
+def keep_to_cores(threads: int) -> None:
+    """The same cores for everyone: affinity binds TBB and OpenMP alike, the variables bind BLAS libraries."""
+    for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ[variable] = str(threads)
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])
+
+
+def measure(task: Task) -> dict[str, Any]:
+    """Time fit and predict after a warm-up on a small problem of the same kind, and save the model's duals."""
+    import numpy as np
+    from scipy.sparse import issparse
+
+    from .contestants import CONTESTANTS, OURS
+    from .sets import problem
+
+    contestant = CONTESTANTS[task.contestant]
+    warm_up(contestant, task)
+    memory_before = resident_megabytes()
+
+    given = problem(task.set, task.C, task.folder)
+    X, X_test = contestant.takes(given.X, task.layout), contestant.takes(given.X_test, task.layout)
+    data_megabytes = (bytes_of(X) + bytes_of(X_test)) / 1e6
+    machine = contestant.machine(given.C, given.gamma, task.cache_megabytes)
+    if hasattr(machine, "prepare"):
+        machine.prepare(X, given.y)
+
+    reset_peak()
+    end_process_after(task.limit)
+    fit = seconds_of(lambda: machine.fit(X, given.y), task.fits, task.seconds)
+    end_process_after(0)
+    peak = peak_megabytes()
+    predict = seconds_of(lambda: machine.predict(X_test), task.predicts, task.seconds)
+    measured: dict[str, Any] = {
+        "fit": min(fit),
+        "fits": len(fit),
+        "predict": min(predict),
+        "accuracy": float(np.mean(machine.predict(X_test) == given.y_test)),
+        "support_vectors": len(machine.support_),
+        "peak_megabytes": peak,
+        "own_megabytes": peak - memory_before,
+        "data_megabytes": data_megabytes,
+    }
+    if task.contestant == OURS:
+        measured["limit"] = min(seconds_of(lambda: machine.decision_function(X), task.predicts, task.seconds))
+        measured["certified_gap"] = float(machine.certificate_.relative_gap)
+        measured["status"] = str(machine.status_)
+    dual_coef = machine.dual_coef_.toarray() if issparse(machine.dual_coef_) else machine.dual_coef_
+    np.savez(task.model, support=machine.support_, n_support=machine.n_support_, dual_coef=dual_coef)
+    return measured
+
+
+def judge(task: Task) -> dict[str, Any]:
+    """The true gap of the model that ``measure`` saved."""
+    import numpy as np
+
+    from .sets import problem
+    from .truth import Duals, true_gap
+
+    given = problem(task.set, task.C, task.folder)
+    with np.load(task.model) as saved:
+        duals = Duals(saved["support"], saved["n_support"], saved["dual_coef"])
+    truth = true_gap(given.X, given.y, duals, given.C, given.gamma)
+    return {
+        "primal": truth.primal,
+        "dual": truth.dual,
+        "true_gap": truth.relative_gap,
+        "box_violation": truth.box_violation,
+        "equality_violation": truth.equality_violation,
+    }
+
+
+def warm_up(contestant: Any, task: Task) -> None:
+    """Imports, thread pools, first-call costs: three classes of 100 points each, in the same dtype and layout."""
+    import numpy as np
+    from scipy.sparse import csr_matrix
+
+    X = np.random.default_rng(0).normal(size=(300, 8))
+    X = contestant.takes(csr_matrix(X) if task.layout == "csr" else X, task.layout)
+    y = np.arange(300) % 3
+    machine = contestant.machine(1.0, 0.1, None)
+    if hasattr(machine, "prepare"):
+        machine.prepare(X, y)
+    machine.fit(X, y).predict(X)
+
+
+def seconds_of(call: Callable[[], Any], most: int, seconds: float) -> list[float]:
+    """The duration of each call: ``most`` calls, fewer when they are slow."""
+    taken: list[float] = []
+    while len(taken) < most and sum(taken) <= seconds:
+        start = perf_counter()
+        call()
+        taken.append(perf_counter() - start)
+    return taken
+
+
+def end_process_after(seconds: float) -> None:
+    """Let SIGALRM end this process, whatever native code it is in; 0 calls that off."""
+    if hasattr(signal, "setitimer"):
+        signal.setitimer(signal.ITIMER_REAL, seconds)
+
+
+def bytes_of(X: Any) -> int:
+    return sum(part.nbytes for part in ((X,) if hasattr(X, "nbytes") else (X.data, X.indices, X.indptr)))
+
+
+def resident_megabytes() -> float:
+    return memory_line("VmRSS")
+
+
+def peak_megabytes() -> float:
+    return memory_line("VmHWM")
+
+
+def memory_line(key: str) -> float:
+    """A line of /proc/self/status in MB; not a number where the system has no such file."""
+    try:
+        status = Path("/proc/self/status").read_text()
+    except OSError:
+        return float("nan")
+    return float(status.partition(f"{key}:")[2].split()[0]) * 1024 / 1e6
+
+
+def reset_peak() -> None:
+    """Let the peak start from what is resident now, so that loading and warming up are not counted."""
+    with suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5")
+
+
+if __name__ == "__main__":
+    verb, task_json = sys.argv[1:]
+    task = Task(**json.loads(task_json))
+    keep_to_cores(task.threads)
+    print(json.dumps({"measure": measure, "judge": judge}[verb](task)))

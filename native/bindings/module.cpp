@@ -1,0 +1,189 @@
+// The only file that knows Python: shapes, dtypes, the GIL. No algorithm.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <stdexcept>
+
+#include "maxmargin/blas.hpp"
+#include "maxmargin/gram.hpp"
+#include "maxmargin/loops.hpp"
+#include "maxmargin/tiles.hpp"
+#include "maxmargin/working_set.hpp"
+
+namespace nb = nanobind;
+using namespace maxmargin;
+
+namespace {
+
+template <class T>
+using Vector = nb::ndarray<T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+template <class T>
+using Matrix = nb::ndarray<T, nb::ndim<2>, nb::device::cpu>;
+
+DualState state_of(const Vector<const double>& beta, const Vector<const double>& lower, const Vector<const double>& upper,
+                   const Vector<const double>& gradient, bool coupled) {
+    return {static_cast<std::int64_t>(beta.shape(0)), beta.data(), lower.data(), upper.data(), gradient.data(), coupled};
+}
+
+template <class T>
+nb::ndarray<nb::numpy, T> owned(std::vector<T>&& values) {
+    auto* held = new std::vector<T>(std::move(values));
+    nb::capsule owner(held, [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
+    return nb::ndarray<nb::numpy, T>(held->data(), {held->size()}, owner);
+}
+
+void use_blas(nb::object routines) {
+    auto pointer = [&](const char* name) {
+        PyObject* capsule = nb::object(routines[name]).ptr();
+        return PyCapsule_GetPointer(capsule, PyCapsule_GetName(capsule));
+    };
+    blas::routines.sgemm = reinterpret_cast<blas::Gemm32*>(pointer("sgemm"));
+    blas::routines.dgemm = reinterpret_cast<blas::Gemm64*>(pointer("dgemm"));
+    blas::routines.dpotrf = reinterpret_cast<blas::Potrf64*>(pointer("dpotrf"));
+    blas::routines.dpotrs = reinterpret_cast<blas::Potrs64*>(pointer("dpotrs"));
+    if (PyErr_Occurred()) throw nb::python_error();
+}
+
+Kernel make_kernel(const std::string& name, double gamma, double coef0, double degree) {
+    const std::pair<const char*, KernelKind> kinds[] = {
+        {"linear", KernelKind::linear},       {"poly", KernelKind::polynomial},         {"rbf", KernelKind::rbf},
+        {"laplacian", KernelKind::laplacian}, {"exponential", KernelKind::exponential}, {"sigmoid", KernelKind::sigmoid}};
+    for (const auto& [known, kind] : kinds)
+        if (name == known) return {kind, gamma, coef0, degree};
+    throw std::invalid_argument("no native kernel is called " + name);
+}
+
+template <class T, class S>
+Samples<T> dense_samples(const Matrix<const S>& X, const double* centre) {
+    if (X.stride(1) != 1) throw std::invalid_argument("X must be C-contiguous");
+    return Samples<T>(
+        DenseView<S>{X.data(), static_cast<std::int64_t>(X.shape(0)), X.stride(0), static_cast<int>(X.shape(1))}, centre);
+}
+
+template <class T, class S, class I>
+Samples<T> csr_samples(const Vector<const I>& starts, const Vector<const I>& features, const Vector<const S>& values,
+                                        int n_features) {
+    return Samples<T>(
+        CsrView<S, I>{starts.data(), features.data(), values.data(), static_cast<std::int64_t>(starts.shape(0)) - 1, n_features});
+}
+
+template <class T, class S>
+void bind_dense(nb::class_<Samples<T>>& samples) {
+    samples.def_static("from_dense", [](Matrix<const S> X, Vector<const double> centre) {
+        const double* mean = centre.shape(0) ? centre.data() : nullptr;
+        nb::gil_scoped_release release;
+        return dense_samples<T, S>(X, mean);
+    });
+}
+
+template <class T, class S, class I>
+void bind_csr(nb::class_<Samples<T>>& samples) {
+    samples.def_static("from_csr", [](Vector<const I> starts, Vector<const I> features, Vector<const S> values, int n_features) {
+        nb::gil_scoped_release release;
+        return csr_samples<T, S, I>(starts, features, values, n_features);
+    });
+}
+
+template <class T>
+void bind(nb::module_& module, const char* samples_name, const char* gram_name, const char* tile_name) {
+    nb::class_<Samples<T>> samples(module, samples_name);
+    bind_dense<T, float>(samples);
+    bind_dense<T, double>(samples);
+    bind_csr<T, float, std::int32_t>(samples);
+    bind_csr<T, double, std::int32_t>(samples);
+    bind_csr<T, float, std::int64_t>(samples);
+    bind_csr<T, double, std::int64_t>(samples);
+
+    nb::class_<Tile<T>>(module, tile_name)
+        .def(nb::init<>())
+        .def("assign",
+             [](Tile<T>& self, Matrix<const T> K) {
+                 self.resize(static_cast<int>(K.shape(0)));
+                 for (int a = 0; a < self.size(); ++a)
+                     for (int b = 0; b < self.size(); ++b) self.row(a)[b] = K(a, b);
+             })
+        .def("add_to_diagonal",
+             [](Tile<T>& self, Vector<const double> shift) {
+                 for (int a = 0; a < self.size(); ++a) self.row(a)[a] += static_cast<T>(shift(a));
+             })
+        .def("to_array", [](const Tile<T>& self) {
+            const auto size = static_cast<std::size_t>(self.size());
+            std::vector<T> values(size * size);
+            for (int a = 0; a < self.size(); ++a) std::copy_n(self.row(a), size, values.data() + a * size);
+            auto* held = new std::vector<T>(std::move(values));
+            nb::capsule owner(held, [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
+            return nb::ndarray<nb::numpy, T>(held->data(), {size, size}, owner);
+        });
+    nb::class_<Gram<T>>(module, gram_name)
+        .def("__init__",
+             [](Gram<T>* self, const Kernel& kernel, Samples<T>& taken, std::vector<std::int64_t> segments, std::int64_t cache_bytes) {
+                 nb::gil_scoped_release release;
+                 new (self) Gram<T>(kernel, std::move(taken), std::move(segments), cache_bytes);
+             })
+        .def_prop_ro("entries_computed", &Gram<T>::entries_computed)
+        .def("accumulate",
+             [](Gram<T>& self, Vector<const std::int32_t> rows, Vector<const double> weights, std::vector<int> segments, Vector<double> out) {
+                 nb::gil_scoped_release release;
+                 self.accumulate(rows.data(), weights.data(), rows.shape(0), segments, out.data());
+             })
+        .def("fill_tile",
+             [](const Gram<T>& self, Vector<const std::int32_t> members, Tile<T>& tile) {
+                 nb::gil_scoped_release release;
+                 self.fill_tile(members.data(), static_cast<int>(members.shape(0)), tile);
+             })
+        .def("diagonal", [](const Gram<T>& self) {
+            std::vector<double> out(self.size());
+            self.diagonal(out.data());
+            return owned(std::move(out));
+        });
+
+    module.def("solve_tile", [](const Tile<T>& K, Vector<const double> lower, Vector<const double> upper, Vector<double> beta,
+                                Vector<double> gradient, bool coupled, double tolerance, long max_steps) {
+        TileProblem<T> problem{K, lower.data(), upper.data(), beta.data(), gradient.data(), coupled,
+                               tolerance, max_steps};
+        TileResult result;
+        {
+            nb::gil_scoped_release release;
+            result = loops<T>().solve_tile(problem);
+        }
+        return nb::make_tuple(result.steps, result.violation, result.lowest_curvature);
+    });
+    module.def("weighted_sums", [](const Kernel& kernel, const Samples<T>& support, Samples<T>& queries, Matrix<const double> weights,
+                                   std::vector<std::int64_t> group_ends, nb::ndarray<double, nb::ndim<3>, nb::c_contig> sums) {
+        nb::gil_scoped_release release;
+        if (wants_panels(kernel, queries.n_features())) queries.make_panels();
+        weighted_sums(kernel, support, queries, weights.data(), static_cast<int>(weights.shape(0)), group_ends, sums.data());
+    });
+}
+
+}  // namespace
+
+NB_MODULE(_native, module) {
+    nb::class_<Kernel>(module, "Kernel");
+    module.def("make_kernel", &make_kernel);
+    module.def("use_blas", &use_blas);
+    module.def("instruction_set", &instruction_set);
+    bind<float>(module, "Samples32", "Gram32", "Tile32");
+    bind<double>(module, "Samples64", "Gram64", "Tile64");
+    nb::class_<Violation>(module, "Violation")
+        .def_ro("value", &Violation::value)
+        .def_ro("level", &Violation::level)
+        .def_ro("n_free", &Violation::n_free);
+    module.def("measure_violation", [](Vector<const double> beta, Vector<const double> lower, Vector<const double> upper,
+                                       Vector<const double> gradient, bool coupled) {
+        nb::gil_scoped_release release;
+        return measure_violation(state_of(beta, lower, upper, gradient, coupled));
+    });
+    module.def("choose_working_set",
+               [](Vector<const double> beta, Vector<const double> lower, Vector<const double> upper, Vector<const double> gradient,
+                  bool coupled, const Violation& violation, double threshold, std::int64_t size, std::uint64_t seed) {
+                   std::vector<std::int32_t> chosen;
+                   {
+                       nb::gil_scoped_release release;
+                       chosen = choose_working_set(state_of(beta, lower, upper, gradient, coupled), violation, threshold, size, seed);
+                   }
+                   return owned(std::move(chosen));
+               });
+}

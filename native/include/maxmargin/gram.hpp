@@ -1,0 +1,75 @@
+// The kernel matrix of one training set, of which only what is asked for is ever computed.
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "maxmargin/samples.hpp"
+
+namespace maxmargin {
+
+// Keeps rows of the kernel matrix within a byte budget; evicts the least recently used, never computes. The columns are cut
+// into segments (the classes of a multi-class problem) that are filled independently.
+template <class T>
+class RowCache {
+public:
+    RowCache(std::int64_t n_rows, std::vector<std::int64_t> segments, std::int64_t budget_bytes);
+
+    std::int64_t capacity() const { return capacity_; }
+    int n_segments() const { return static_cast<int>(segments_.size()) - 1; }
+    std::int64_t segment_start(int s) const { return segments_[s]; }
+    std::int64_t segment_end(int s) const { return segments_[s + 1]; }
+
+    bool holds(std::int32_t row, int segment) const { return slot_of_[row] >= 0 && filled_[slot_of_[row] * n_segments() + segment]; }
+    T* find(std::int32_t row) { return slot_of_[row] < 0 ? nullptr : slot(slot_of_[row]); }
+    // A place for the row, evicting another if need be; null if all are in use since `begin_use`.
+    T* claim(std::int32_t row);
+    void mark_filled(std::int32_t row, int segment) { filled_[slot_of_[row] * n_segments() + segment] = 1; }
+    void touch(std::int32_t row) { last_use_[slot_of_[row]] = clock_; }
+    void begin_use() { ++clock_; }
+    std::int64_t bytes() const { return capacity_ * n_columns_ * static_cast<std::int64_t>(sizeof(T)); }
+
+private:
+    T* slot(std::int64_t s) { return storage_.data() + s * n_columns_; }
+
+    std::vector<std::int64_t> segments_;
+    std::int64_t n_columns_, capacity_, used_ = 0, hand_ = 0;
+    std::uint64_t clock_ = 0;
+    std::vector<std::int64_t> slot_of_;
+    std::vector<std::int32_t> row_in_;
+    std::vector<std::uint64_t> last_use_;
+    std::vector<std::uint8_t> filled_;
+    Buffer<T> storage_;
+};
+
+template <class T>
+class Gram {
+public:
+    Gram(Kernel kernel, Samples<T> samples, std::vector<std::int64_t> segments, std::int64_t cache_bytes);
+
+    std::int64_t size() const { return samples_.size(); }
+    const Kernel& kernel() const { return kernel_; }
+    const Samples<T>& samples() const { return samples_; }
+    std::int64_t entries_computed() const { return entries_computed_; }
+
+    // out += sum_a weights[a] k(x_rows[a], .) over the columns of the given segments, one after the other.
+    void accumulate(const std::int32_t* rows, const double* weights, std::int64_t n_rows, const std::vector<int>& segments, double* out);
+    // tile[a][b] = k(x_members[a], x_members[b])
+    void fill_tile(const std::int32_t* members, int n_members, Tile<T>& tile) const;
+    void diagonal(double* out) const;
+
+private:
+    void accumulate_segment(const std::int32_t* rows, const double* weights, std::int64_t n_rows, int segment, double* out);
+
+    Kernel kernel_;
+    Samples<T> samples_;
+    RowCache<T> cache_;
+    std::int64_t entries_computed_ = 0;
+};
+
+// sums[(g * n_outputs + o) * queries.size() + q] += sum_s weights[o * support.size() + s] k(support_s, query_q) over the
+// support vectors s of group g; `group_ends` says where the groups, one after the other, end.
+template <class T>
+void weighted_sums(const Kernel& kernel, const Samples<T>& support, const Samples<T>& queries, const double* weights, int n_outputs,
+                   const std::vector<std::int64_t>& group_ends, double* sums);
+
+}  // namespace maxmargin

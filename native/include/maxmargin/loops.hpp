@@ -1,0 +1,38 @@
+// The vector loops: one plain source (simd/), compiled once per instruction-set level, chosen at run time.
+//
+// A *panel* holds `panel_width` samples feature by feature: panel[k * panel_width + j] is feature k of sample j, so that a
+// loop over samples walks adjacent memory and vectorises without gathers. A *tile* holds kernel values (or what they are made
+// of) of some rows against the samples of a panel, row by row.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+#include "maxmargin/kernel.hpp"
+#include "maxmargin/tile_problem.hpp"
+
+namespace maxmargin {
+
+inline constexpr int panel_width = 64;
+
+template <class T>
+struct Loops {
+    // tile[r][j] = <row r, sample j>, |row r - sample j|^2 or |row r - sample j|_1, for dense rows.
+    void (*pair_dense)(Pairing, const T* rows, int n_rows, const T* panel, int n_features, T* tile);
+    // tile[0][j] = <row, sample j> for one sparse row; place[k] says where feature k stands in the panel, -1 if nowhere.
+    void (*dot_sparse)(const std::int32_t* features, const T* values, std::int64_t n_values, const std::int32_t* place,
+                       const T* panel, T* tile);
+    // tile <- k(tile). If `from_dots`, a tile of dot products is first made one of squared distances with the squared norms.
+    void (*apply_kernel)(const Kernel&, bool from_dots, T* tile, int n_rows, int n_columns, const T* row_norms,
+                         const T* column_norms);
+    // out[j] += sum_r weights[r] tile[r][j], in float64.
+    void (*accumulate)(const T* const* tile_rows, int n_rows, int n_columns, const double* weights, double* out);
+    TileResult (*solve_tile)(TileProblem<T>&);
+};
+
+template <class T>
+const Loops<T>& loops();
+
+// The level that was chosen: "x86-64-v4", "x86-64-v3", "x86-64-v2" or "baseline".
+const char* instruction_set();
+
+}  // namespace maxmargin

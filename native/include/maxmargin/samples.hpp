@@ -1,0 +1,73 @@
+// A set of samples in the form the loops want: dense rows (and panels where few features make them worth it), or CSR.
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "maxmargin/kernel.hpp"
+#include "maxmargin/loops.hpp"
+#include "maxmargin/memory.hpp"
+
+namespace maxmargin {
+
+// Up to this many features a panel stays in the second-level cache and plain loops over it are as fast as BLAS.
+inline constexpr int most_features_for_panels = 256;
+// Up to this many, squared distances are summed directly: more accurate than |x|^2 + |z|^2 - 2 <x, z>, and no slower.
+inline constexpr int most_features_for_differences = 12;
+
+template <class S>
+struct DenseView {
+    const S* values;
+    std::int64_t n_samples, row_stride;
+    int n_features;
+};
+
+template <class S, class I>
+struct CsrView {
+    const I* starts;
+    const I* features;
+    const S* values;
+    std::int64_t n_samples;
+    int n_features;
+};
+
+template <class T>
+class Samples {
+public:
+    // Copies the samples, less `centre` where one is given, and takes their squared norms.
+    template <class S>
+    Samples(const DenseView<S>& view, const double* centre);
+    template <class S, class I>
+    explicit Samples(const CsrView<S, I>& view);
+
+    // The samples `ids`, in that order.
+    Samples(const Samples& all, const std::int32_t* ids, std::int64_t n_ids);
+
+    std::int64_t size() const { return n_samples_; }
+    int n_features() const { return n_features_; }
+    bool sparse() const { return sparse_; }
+
+    const T* row(std::int64_t i) const { return dense_.data() + i * n_features_; }
+    const T* norms() const { return norms_.data(); }  // padded to a whole panel
+    std::int64_t n_values(std::int64_t i) const { return starts_[i + 1] - starts_[i]; }
+    const std::int32_t* features(std::int64_t i) const { return features_.data() + starts_[i]; }
+    const T* values(std::int64_t i) const { return values_.data() + starts_[i]; }
+
+    // Panels of dense samples: panel(p) holds the samples from p * panel_width on, padded with zeros.
+    void make_panels();
+    bool has_panels() const { return !panels_.empty(); }
+    const T* panel(std::int64_t p) const { return panels_.data() + p * panel_width * n_features_; }
+
+private:
+    void take_norms();
+
+    std::int64_t n_samples_ = 0;
+    int n_features_ = 0;
+    bool sparse_ = false;
+    Buffer<T> dense_, panels_;
+    std::vector<std::int64_t> starts_;
+    std::vector<std::int32_t> features_;
+    std::vector<T> values_;
+    std::vector<T> norms_;
+};
+
+}  // namespace maxmargin

@@ -1,0 +1,122 @@
+// Walk the kernel matrix of two sample sets tile by tile, in parallel over blocks of columns.
+//
+// `sink(first_row, n_rows, first_column, n_columns, tile, stride)` is called by one thread at a time for each block of columns,
+// rows in ascending order, so a sum over rows into a column needs no lock and does not depend on the number of threads.
+#pragma once
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "maxmargin/blas.hpp"
+#include "maxmargin/samples.hpp"
+
+namespace maxmargin {
+
+inline constexpr int rows_per_tile = 24;         // of a panel tile: 24 x 64 values stay in the first-level cache
+inline constexpr int rows_per_product = 192;     // of a matrix-product tile: together with its columns, second-level cache
+inline constexpr int columns_per_product = 512;
+
+// The columns of a panel of CSR samples: only the features that occur, `place` says where.
+template <class T>
+class SparsePanel {
+public:
+    explicit SparsePanel(int n_features) : place_(n_features, -1) {}
+
+    void pack(const Samples<T>& samples, std::int64_t first, int count) {
+        for (std::int32_t k : present_) place_[k] = -1;
+        present_.clear();
+        for (int j = 0; j < count; ++j)
+            for (std::int64_t v = 0; v < samples.n_values(first + j); ++v) {
+                const std::int32_t k = samples.features(first + j)[v];
+                if (place_[k] >= 0) continue;
+                place_[k] = static_cast<std::int32_t>(present_.size());
+                present_.push_back(k);
+            }
+        if (values_.size() < present_.size() * panel_width) values_ = Buffer<T>(2 * present_.size() * panel_width);
+        std::fill_n(values_.data(), present_.size() * panel_width, T(0));
+        for (int j = 0; j < count; ++j)
+            for (std::int64_t v = 0; v < samples.n_values(first + j); ++v)
+                values_[static_cast<std::int64_t>(place_[samples.features(first + j)[v]]) * panel_width + j] +=
+                    samples.values(first + j)[v];
+    }
+    const std::int32_t* place() const { return place_.data(); }
+    const T* values() const { return values_.data(); }
+
+private:
+    std::vector<std::int32_t> place_, present_;
+    Buffer<T> values_;
+};
+
+template <class T, class Sink>
+void visit_panel_tiles(const Kernel& kernel, const Samples<T>& rows, const Samples<T>& columns, std::int64_t first,
+                       std::int64_t last, Sink&& sink) {
+    const auto& vector_loops = loops<T>();
+    const Pairing pairing = kernel.pairing() == Pairing::squared_distance && rows.n_features() > most_features_for_differences
+                                ? Pairing::dot
+                                : kernel.pairing();
+    const bool from_dots = columns.sparse() || pairing != kernel.pairing();
+    const std::int64_t first_panel = first / panel_width, last_panel = (last + panel_width - 1) / panel_width;
+#pragma omp parallel
+    {
+        SparsePanel<T> packed(columns.sparse() ? columns.n_features() : 0);
+        alignas(64) T tile[rows_per_tile * panel_width];
+#pragma omp for schedule(dynamic, 4)
+        for (std::int64_t p = first_panel; p < last_panel; ++p) {
+            const std::int64_t from = p * panel_width;
+            const int present = static_cast<int>(std::min<std::int64_t>(panel_width, columns.size() - from));
+            if (columns.sparse()) packed.pack(columns, from, present);
+            const std::int64_t c0 = std::max(first, from), c1 = std::min(last, from + present);
+            for (std::int64_t r = 0; r < rows.size(); r += rows_per_tile) {
+                const int height = static_cast<int>(std::min<std::int64_t>(rows_per_tile, rows.size() - r));
+                if (columns.sparse()) {
+                    for (int a = 0; a < height; ++a)
+                        vector_loops.dot_sparse(rows.features(r + a), rows.values(r + a), rows.n_values(r + a), packed.place(),
+                                                packed.values(), tile + a * panel_width);
+                } else {
+                    vector_loops.pair_dense(pairing, rows.row(r), height, columns.panel(p), rows.n_features(), tile);
+                }
+                vector_loops.apply_kernel(kernel, from_dots, tile, height, panel_width, rows.norms() + r,
+                                          columns.norms() + from);
+                sink(r, height, c0, static_cast<int>(c1 - c0), tile + (c0 - from), panel_width);
+            }
+        }
+    }
+}
+
+template <class T, class Sink>
+void visit_product_tiles(const Kernel& kernel, const Samples<T>& rows, const Samples<T>& columns, std::int64_t first,
+                         std::int64_t last, Sink&& sink) {
+    const auto& vector_loops = loops<T>();
+    const int depth = rows.n_features();
+#pragma omp parallel
+    {
+        Buffer<T> tile(static_cast<std::size_t>(rows_per_product) * columns_per_product);
+#pragma omp for schedule(dynamic, 1)
+        for (std::int64_t c = first; c < last; c += columns_per_product) {
+            const int width = static_cast<int>(std::min<std::int64_t>(columns_per_product, last - c));
+            for (std::int64_t r = 0; r < rows.size(); r += rows_per_product) {
+                const int height = static_cast<int>(std::min<std::int64_t>(rows_per_product, rows.size() - r));
+                blas::multiply_transposed(height, width, depth, rows.row(r), depth, columns.row(c), depth, tile.data(), width);
+                vector_loops.apply_kernel(kernel, true, tile.data(), height, width, rows.norms() + r, columns.norms() + c);
+                sink(r, height, c, width, tile.data(), width);
+            }
+        }
+    }
+}
+
+// Columns [first, last) of `columns` against all `rows`; the columns need panels unless they are sparse or many-featured.
+template <class T, class Sink>
+void visit_tiles(const Kernel& kernel, const Samples<T>& rows, const Samples<T>& columns, std::int64_t first, std::int64_t last,
+                 Sink&& sink) {
+    if (columns.sparse() || columns.has_panels())
+        visit_panel_tiles(kernel, rows, columns, first, last, sink);
+    else
+        visit_product_tiles(kernel, rows, columns, first, last, sink);
+}
+
+// Panels, or matrix products? The Manhattan distance has no matrix product.
+inline bool wants_panels(const Kernel& kernel, int n_features) {
+    return n_features <= most_features_for_panels || kernel.pairing() == Pairing::manhattan_distance;
+}
+
+}  // namespace maxmargin

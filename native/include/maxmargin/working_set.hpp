@@ -1,0 +1,31 @@
+// Which variables the next tile is made of.
+#pragma once
+#include <cstdint>
+#include <vector>
+
+namespace maxmargin {
+
+// The state of a dual problem: n variables in their box, and the gradient G of the objective.
+struct DualState {
+    std::int64_t size;
+    const double *beta, *lower, *upper, *gradient;
+    bool coupled;
+};
+
+// How far from optimal. A variable may rise if beta < upper, fall if beta > lower. `value` is max_{fall} G - min_{rise} G if the
+// problem is coupled, else the largest slope into the box. `level` estimates the value of G on the free variables at the
+// optimum (minus the bias): its median over the free variables now.
+struct Violation {
+    double value, level;
+    std::int64_t n_free;
+};
+Violation measure_violation(const DualState& state);
+
+// A working set of at most `size` variables, sorted: the free ones, and violators (variables whose G is on the wrong side of the
+// level by more than `threshold`). Where there are too many violators they are drawn at random, not taken from the top: the
+// worst ones resemble each other, and the tile of a random draw says more about the whole problem. The most violating pair is
+// always in, which is what makes the decomposition converge.
+std::vector<std::int32_t> choose_working_set(const DualState& state, const Violation& violation, double threshold, std::int64_t size,
+                                             std::uint64_t seed);
+
+}  // namespace maxmargin

@@ -1,0 +1,159 @@
+#include "maxmargin/gram.hpp"
+
+#include <algorithm>
+
+#include "maxmargin/tiles.hpp"
+
+namespace maxmargin {
+
+template <class T>
+RowCache<T>::RowCache(std::int64_t n_rows, std::vector<std::int64_t> segments, std::int64_t budget_bytes)
+    : segments_(std::move(segments)), n_columns_(segments_.back()),
+      capacity_(std::min(n_rows, budget_bytes / std::max<std::int64_t>(1, n_columns_ * sizeof(T)))), slot_of_(n_rows, -1),
+      row_in_(capacity_), last_use_(capacity_), filled_(capacity_ * (segments_.size() - 1)), storage_(capacity_ * n_columns_) {}
+
+template <class T>
+T* RowCache<T>::claim(std::int32_t row) {
+    if (capacity_ == 0) return nullptr;
+    std::int64_t s = used_;
+    if (used_ < capacity_) {
+        ++used_;
+    } else {
+        // a clock hand: the first slot not used since begin_use and not in the previous round either, else any unused one
+        std::int64_t unused = -1;
+        for (std::int64_t tried = 0; tried < capacity_; ++tried, hand_ = (hand_ + 1) % capacity_) {
+            if (last_use_[hand_] == clock_) continue;
+            if (unused < 0) unused = hand_;
+            if (last_use_[hand_] + 1 < clock_) {
+                unused = hand_;
+                break;
+            }
+        }
+        if (unused < 0) return nullptr;
+        s = unused;
+        slot_of_[row_in_[s]] = -1;
+    }
+    slot_of_[row] = s;
+    row_in_[s] = row;
+    last_use_[s] = clock_;
+    std::fill_n(filled_.begin() + s * n_segments(), n_segments(), 0);
+    return slot(s);
+}
+
+template <class T>
+Gram<T>::Gram(Kernel kernel, Samples<T> samples, std::vector<std::int64_t> segments, std::int64_t cache_bytes)
+    : kernel_(kernel), samples_(std::move(samples)), cache_(samples_.size(), std::move(segments), cache_bytes) {
+    if (wants_panels(kernel_, samples_.n_features())) samples_.make_panels();
+}
+
+template <class T>
+void Gram<T>::accumulate(const std::int32_t* rows, const double* weights, std::int64_t n_rows, const std::vector<int>& segments,
+                         double* out) {
+    for (int s : segments) {
+        accumulate_segment(rows, weights, n_rows, s, out);
+        out += cache_.segment_end(s) - cache_.segment_start(s);
+    }
+}
+
+template <class T>
+void Gram<T>::accumulate_segment(const std::int32_t* rows, const double* weights, std::int64_t n_rows, int segment, double* out) {
+    const auto& vector_loops = loops<T>();
+    const std::int64_t first = cache_.segment_start(segment), last = cache_.segment_end(segment);
+    cache_.begin_use();
+
+    std::vector<const T*> kept;
+    std::vector<double> kept_weights;
+    std::vector<std::int32_t> missing;
+    std::vector<double> missing_weights;
+    for (std::int64_t a = 0; a < n_rows; ++a) {
+        if (cache_.holds(rows[a], segment)) {
+            cache_.touch(rows[a]);
+            kept.push_back(cache_.find(rows[a]));
+            kept_weights.push_back(weights[a]);
+        } else {
+            missing.push_back(rows[a]);
+            missing_weights.push_back(weights[a]);
+        }
+    }
+    std::vector<T*> places(missing.size());
+    for (std::size_t a = 0; a < missing.size(); ++a) {
+        places[a] = cache_.find(missing[a]);
+        if (!places[a]) places[a] = cache_.claim(missing[a]);
+    }
+
+    constexpr std::int64_t stretch = 2048;  // columns: their sums stay in the first-level cache
+#pragma omp parallel for schedule(dynamic, 1)
+    for (std::int64_t c = first; c < last; c += stretch) {
+        const int width = static_cast<int>(std::min(stretch, last - c));
+        const T* pointers[64];
+        for (std::size_t a = 0; a < kept.size(); a += 64) {
+            const int count = static_cast<int>(std::min<std::size_t>(64, kept.size() - a));
+            for (int b = 0; b < count; ++b) pointers[b] = kept[a + b] + c;
+            vector_loops.accumulate(pointers, count, width, kept_weights.data() + a, out + (c - first));
+        }
+    }
+    if (missing.empty()) return;
+    entries_computed_ += static_cast<std::int64_t>(missing.size()) * (last - first);
+    const Samples<T> chosen(samples_, missing.data(), static_cast<std::int64_t>(missing.size()));
+    visit_tiles(kernel_, chosen, samples_, first, last,
+                [&](std::int64_t r, int height, std::int64_t c, int width, const T* tile, int stride) {
+                    const T* pointers[rows_per_product];
+                    for (int a = 0; a < height; ++a) {
+                        pointers[a] = tile + a * stride;
+                        if (places[r + a]) std::copy_n(pointers[a], width, places[r + a] + c);
+                    }
+                    vector_loops.accumulate(pointers, height, width, missing_weights.data() + r, out + (c - first));
+                });
+    for (std::size_t a = 0; a < missing.size(); ++a)
+        if (places[a]) cache_.mark_filled(missing[a], segment);
+}
+
+template <class T>
+void Gram<T>::fill_tile(const std::int32_t* members, int n_members, Tile<T>& out) const {
+    Samples<T> chosen(samples_, members, n_members);
+    if (wants_panels(kernel_, samples_.n_features())) chosen.make_panels();
+    out.resize(n_members);
+    visit_tiles(kernel_, chosen, chosen, 0, n_members,
+                [&](std::int64_t r, int height, std::int64_t c, int width, const T* tile, int stride) {
+                    for (int a = 0; a < height; ++a) std::copy_n(tile + a * stride, width, out.row(static_cast<int>(r) + a) + c);
+                });
+}
+
+template <class T>
+void Gram<T>::diagonal(double* out) const {
+    for (std::int64_t i = 0; i < size(); ++i) {
+        T value = kernel_.pairing() == Pairing::dot ? samples_.norms()[i] : T(0);
+        loops<T>().apply_kernel(kernel_, false, &value, 1, 1, nullptr, nullptr);
+        out[i] = value;
+    }
+}
+
+template <class T>
+void weighted_sums(const Kernel& kernel, const Samples<T>& support, const Samples<T>& queries, const double* weights, int n_outputs,
+                   const std::vector<std::int64_t>& group_ends, double* sums) {
+    const auto& vector_loops = loops<T>();
+    const std::int64_t n = queries.size();
+    visit_tiles(kernel, support, queries, 0, n,
+                [&](std::int64_t r, int height, std::int64_t c, int width, const T* tile, int stride) {
+                    const T* pointers[rows_per_product];
+                    for (int a = 0; a < height; ++a) pointers[a] = tile + a * stride;
+                    // a tile may hold rows of several groups
+                    std::int64_t g = std::upper_bound(group_ends.begin(), group_ends.end(), r) - group_ends.begin();
+                    for (int a = 0; a < height; ++g) {
+                        const int count = static_cast<int>(std::min<std::int64_t>(height, group_ends[g] - r)) - a;
+                        for (int o = 0; o < n_outputs; ++o)
+                            vector_loops.accumulate(pointers + a, count, width, weights + o * support.size() + r + a,
+                                                    sums + (g * n_outputs + o) * n + c);
+                        a += count;
+                    }
+                });
+}
+
+#define MAXMARGIN_GRAM(T)          \
+    template class RowCache<T>;    \
+    template class Gram<T>;        \
+    template void weighted_sums(const Kernel&, const Samples<T>&, const Samples<T>&, const double*, int, const std::vector<std::int64_t>&, double*);
+MAXMARGIN_GRAM(float)
+MAXMARGIN_GRAM(double)
+
+}  // namespace maxmargin

@@ -1,0 +1,94 @@
+#include "maxmargin/samples.hpp"
+
+#include <algorithm>
+
+namespace maxmargin {
+namespace {
+
+std::int64_t padded(std::int64_t n) { return (n + panel_width - 1) / panel_width * panel_width; }
+
+}  // namespace
+
+template <class T>
+template <class S>
+Samples<T>::Samples(const DenseView<S>& view, const double* centre)
+    : n_samples_(view.n_samples), n_features_(view.n_features), dense_(view.n_samples * view.n_features) {
+    for (std::int64_t i = 0; i < n_samples_; ++i) {
+        const S* from = view.values + i * view.row_stride;
+        T* to = dense_.data() + i * n_features_;
+        if (centre)
+            for (int k = 0; k < n_features_; ++k) to[k] = static_cast<T>(from[k] - centre[k]);
+        else
+            for (int k = 0; k < n_features_; ++k) to[k] = static_cast<T>(from[k]);
+    }
+    take_norms();
+}
+
+template <class T>
+template <class S, class I>
+Samples<T>::Samples(const CsrView<S, I>& view)
+    : n_samples_(view.n_samples), n_features_(view.n_features), sparse_(true), starts_(view.starts, view.starts + view.n_samples + 1),
+      features_(view.features, view.features + view.starts[view.n_samples]),
+      values_(view.values, view.values + view.starts[view.n_samples]) {
+    take_norms();
+}
+
+template <class T>
+Samples<T>::Samples(const Samples& all, const std::int32_t* ids, std::int64_t n_ids)
+    : n_samples_(n_ids), n_features_(all.n_features_), sparse_(all.sparse_) {
+    norms_.assign(padded(n_ids), T(0));
+    for (std::int64_t a = 0; a < n_ids; ++a) norms_[a] = all.norms_[ids[a]];
+    if (!sparse_) {
+        dense_ = Buffer<T>(n_ids * n_features_);
+        for (std::int64_t a = 0; a < n_ids; ++a) std::copy_n(all.row(ids[a]), n_features_, dense_.data() + a * n_features_);
+        return;
+    }
+    starts_.resize(n_ids + 1);
+    for (std::int64_t a = 0; a < n_ids; ++a) starts_[a + 1] = starts_[a] + all.n_values(ids[a]);
+    features_.resize(starts_[n_ids]);
+    values_.resize(starts_[n_ids]);
+    for (std::int64_t a = 0; a < n_ids; ++a) {
+        std::copy_n(all.features(ids[a]), all.n_values(ids[a]), features_.data() + starts_[a]);
+        std::copy_n(all.values(ids[a]), all.n_values(ids[a]), values_.data() + starts_[a]);
+    }
+}
+
+template <class T>
+void Samples<T>::take_norms() {
+    norms_.assign(padded(n_samples_), T(0));
+    for (std::int64_t i = 0; i < n_samples_; ++i) {
+        const T* x = sparse_ ? values(i) : row(i);
+        const std::int64_t length = sparse_ ? n_values(i) : n_features_;
+        double sum = 0.0;
+        for (std::int64_t k = 0; k < length; ++k) sum += static_cast<double>(x[k]) * x[k];
+        norms_[i] = static_cast<T>(sum);
+    }
+}
+
+template <class T>
+void Samples<T>::make_panels() {
+    if (has_panels() || sparse_) return;
+    panels_ = Buffer<T>(padded(n_samples_) * n_features_);
+    for (std::int64_t start = 0; start < n_samples_; start += panel_width) {
+        T* to = panels_.data() + start * n_features_;
+        const int filled = static_cast<int>(std::min<std::int64_t>(panel_width, n_samples_ - start));
+        if (filled < panel_width) std::fill_n(to, panel_width * n_features_, T(0));
+        for (int j = 0; j < filled; ++j) {
+            const T* x = row(start + j);
+            for (int k = 0; k < n_features_; ++k) to[k * panel_width + j] = x[k];
+        }
+    }
+}
+
+#define MAXMARGIN_SAMPLES(T)                                                          \
+    template class Samples<T>;                                                        \
+    template Samples<T>::Samples(const DenseView<float>&, const double*);             \
+    template Samples<T>::Samples(const DenseView<double>&, const double*);            \
+    template Samples<T>::Samples(const CsrView<float, std::int32_t>&);                \
+    template Samples<T>::Samples(const CsrView<double, std::int32_t>&);               \
+    template Samples<T>::Samples(const CsrView<float, std::int64_t>&);                \
+    template Samples<T>::Samples(const CsrView<double, std::int64_t>&);
+MAXMARGIN_SAMPLES(float)
+MAXMARGIN_SAMPLES(double)
+
+}  // namespace maxmargin

@@ -1,0 +1,91 @@
+#include "maxmargin/working_set.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+namespace maxmargin {
+namespace {
+
+constexpr double share_for_free = 0.75;  // of a working set, when there are more free variables than fit
+
+bool may_rise(const DualState& s, std::int64_t k) { return s.beta[k] < s.upper[k]; }
+bool may_fall(const DualState& s, std::int64_t k) { return s.beta[k] > s.lower[k]; }
+
+double median(std::vector<double>& values) {
+    const auto middle = values.begin() + values.size() / 2;
+    std::nth_element(values.begin(), middle, values.end());
+    return *middle;
+}
+
+// SplitMix64: a sequence of well-mixed numbers that depends on nothing but the seed.
+class Random {
+public:
+    explicit Random(std::uint64_t seed) : state_(seed) {}
+    std::uint64_t below(std::uint64_t bound) { return next() % bound; }
+
+private:
+    std::uint64_t next() {
+        std::uint64_t z = (state_ += 0x9e3779b97f4a7c15ull);
+        z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
+        z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
+        return z ^ (z >> 31);
+    }
+    std::uint64_t state_;
+};
+
+// Leave `count` of the candidates, drawn at random.
+void draw(std::vector<std::int32_t>& candidates, std::int64_t count, Random& random) {
+    if (static_cast<std::int64_t>(candidates.size()) <= count) return;
+    for (std::int64_t a = 0; a < count; ++a) std::swap(candidates[a], candidates[a + random.below(candidates.size() - a)]);
+    candidates.resize(count);
+}
+
+}  // namespace
+
+Violation measure_violation(const DualState& s) {
+    const double infinity = std::numeric_limits<double>::infinity();
+    double lowest = infinity, highest = -infinity;
+    std::vector<double> free;
+    for (std::int64_t k = 0; k < s.size; ++k) {
+        const bool rise = may_rise(s, k), fall = may_fall(s, k);
+        if (rise) lowest = std::min(lowest, s.gradient[k]);
+        if (fall) highest = std::max(highest, s.gradient[k]);
+        if (rise && fall) free.push_back(s.gradient[k]);
+    }
+    const auto n_free = static_cast<std::int64_t>(free.size());
+    if (!s.coupled) return {std::max({0.0, -lowest, highest}), 0.0, n_free};
+    if (lowest == infinity || highest == -infinity) return {0.0, lowest == infinity ? highest : lowest, n_free};
+    return {std::max(0.0, highest - lowest), free.empty() ? 0.5 * (lowest + highest) : median(free), n_free};
+}
+
+std::vector<std::int32_t> choose_working_set(const DualState& s, const Violation& violation, double threshold, std::int64_t size,
+                                             std::uint64_t seed) {
+    std::vector<std::int32_t> free, violators;
+    std::int32_t lowest = -1, highest = -1;
+    for (std::int64_t k = 0; k < s.size; ++k) {
+        const double G = s.gradient[k];
+        const bool rise = may_rise(s, k), fall = may_fall(s, k);
+        const auto index = static_cast<std::int32_t>(k);
+        if (rise && (lowest < 0 || G < s.gradient[lowest])) lowest = index;
+        if (fall && (highest < 0 || G > s.gradient[highest])) highest = index;
+        if (rise && fall)
+            free.push_back(index);
+        else if ((rise && G < violation.level - threshold) || (fall && G > violation.level + threshold))
+            violators.push_back(index);
+    }
+    Random random(seed);
+    const auto for_free = static_cast<std::int64_t>(share_for_free * static_cast<double>(size));
+    draw(free, std::max(for_free, size - static_cast<std::int64_t>(violators.size())), random);
+    draw(violators, size - static_cast<std::int64_t>(free.size()), random);
+
+    std::vector<std::int32_t> chosen = std::move(free);
+    chosen.insert(chosen.end(), violators.begin(), violators.end());
+    if (lowest >= 0) chosen.push_back(lowest);
+    if (highest >= 0) chosen.push_back(highest);
+    std::sort(chosen.begin(), chosen.end());
+    chosen.erase(std::unique(chosen.begin(), chosen.end()), chosen.end());
+    return chosen;
+}
+
+}  // namespace maxmargin

@@ -1,0 +1,88 @@
+"""The contract of a backend."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maxmargin.formulations import DualProblem
+from maxmargin.gram import Gram
+from maxmargin.kernels import Kernel
+
+Vector = NDArray[np.float64]
+Indices = NDArray[np.int32]
+
+
+@dataclass(frozen=True)
+class Violation:
+    """How far a point is from optimal (`DualProblem.violation`), the median gradient of its free variables, their number."""
+
+    value: float
+    level: float
+    n_free: int
+
+
+@dataclass(frozen=True)
+class TileResult:
+    """What became of a tile. `lowest_curvature` is the most negative pair curvature met, relative to the diagonal."""
+
+    steps: int
+    violation: float
+    lowest_curvature: float
+
+
+class Backend(ABC):
+    """What the outer loop of a solver asks for."""
+
+    name: ClassVar[str]
+
+    @abstractmethod
+    def gram(
+        self, kernel: Kernel, X: Any, dtype: np.dtype[Any], cache_bytes: int, segments: tuple[int, ...]
+    ) -> Gram:
+        """The kernel matrix of X, whose rows are cut at `segments` (0, ..., n)."""
+
+    @abstractmethod
+    def measure_violation(self, problem: DualProblem, beta: Vector, gradient: Vector) -> Violation: ...
+
+    @abstractmethod
+    def choose_working_set(
+        self,
+        problem: DualProblem,
+        beta: Vector,
+        gradient: Vector,
+        violation: Violation,
+        threshold: float,
+        size: int,
+        seed: int,
+    ) -> Indices:
+        """The free variables and violators beyond `threshold`, at most about `size` of them, sorted."""
+
+    @abstractmethod
+    def solve_tile(
+        self, tile: Any, problem: DualProblem, beta: Vector, gradient: Vector, tolerance: float, max_steps: int
+    ) -> TileResult:
+        """Minimise over one tile, in place: `problem`, `beta` and `gradient` are those of its members."""
+
+    @abstractmethod
+    def weighted_sums(
+        self,
+        kernel: Kernel,
+        support: Any,
+        queries: Any,
+        weights: NDArray[np.float64],
+        groups: NDArray[np.integer],
+    ) -> NDArray[np.float64]:
+        """sums[g, m, q] = sum of weights[m, s] k(support_s, query_q) over the support vectors s of group g.
+
+        `groups` are the sizes of the groups, which follow each other. Computed in the arithmetic of the queries.
+        """
+
+    def session(self) -> AbstractContextManager[Any]:
+        """What has to hold while this backend computes (thread settings, say)."""
+        return nullcontext()

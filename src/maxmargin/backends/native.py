@@ -1,0 +1,248 @@
+"""The C++ backend: which compiled routine for which data, and the thread settings it needs."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from scipy.linalg import cython_blas, cython_lapack
+from threadpoolctl import ThreadpoolController
+
+from maxmargin import _native
+from maxmargin.backends.base import Backend, Indices, TileResult, Vector, Violation
+from maxmargin.formulations import DualProblem
+from maxmargin.gram import BlockGram, Gram, sums_by_blocks
+from maxmargin.kernels import Kernel
+
+_native.use_blas(
+    {name: cython_blas.__pyx_capi__[name] for name in ("sgemm", "dgemm")}
+    | {name: cython_lapack.__pyx_capi__[name] for name in ("dpotrf", "dpotrs")}
+)
+
+#: A kernel entry of at most this many multiplications is computed again faster than it is read back from memory.
+CHEAP_ENTRY = 40
+#: CSR data of at least this density, and not too wide, is worked on as dense rows.
+DENSE_ENOUGH = 0.3
+WIDEST_DENSE = 4096
+
+
+class NativeBackend(Backend):
+    name: ClassVar[str] = "native"
+
+    def gram(
+        self, kernel: Kernel, X: Any, dtype: np.dtype[Any], cache_bytes: int, segments: tuple[int, ...]
+    ) -> Gram:
+        if not _evaluates(kernel, X):
+            return BlockGram(kernel, X, cache_bytes, segments)
+        return NativeGram(kernel, _packable(X), dtype, cache_bytes, segments)
+
+    def measure_violation(self, problem: DualProblem, beta: Vector, gradient: Vector) -> Violation:
+        return _native.measure_violation(beta, problem.lower, problem.upper, gradient, problem.coupled)
+
+    def choose_working_set(
+        self,
+        problem: DualProblem,
+        beta: Vector,
+        gradient: Vector,
+        violation: Violation,
+        threshold: float,
+        size: int,
+        seed: int,
+    ) -> Indices:
+        return _native.choose_working_set(
+            beta, problem.lower, problem.upper, gradient, problem.coupled, violation, threshold, size, seed
+        )
+
+    def solve_tile(
+        self, tile: Any, problem: DualProblem, beta: Vector, gradient: Vector, tolerance: float, max_steps: int
+    ) -> TileResult:
+        if isinstance(tile, np.ndarray):
+            values, tile = tile, _native.Tile64()
+            tile.assign(values)
+        return TileResult(*_native.solve_tile(
+            tile, problem.lower, problem.upper, beta, gradient, problem.coupled, tolerance, max_steps
+        ))
+
+    def weighted_sums(
+        self,
+        kernel: Kernel,
+        support: Any,
+        queries: Any,
+        weights: NDArray[np.float64],
+        groups: NDArray[np.integer],
+    ) -> NDArray[np.float64]:
+        if sp.issparse(support) != sp.issparse(queries):  # a dense query of a sparse model, or the reverse
+            support, queries = _dense(support), _dense(queries)
+        if not _evaluates(kernel, support):
+            return sums_by_blocks(kernel, support, queries, weights, groups)
+        dtype, centre = queries.dtype, _centre(kernel, support)
+        sums = np.zeros((len(groups), len(weights), queries.shape[0]))
+        _native.weighted_sums(
+            _native_kernel(kernel),
+            _samples(support, dtype, centre),
+            _samples(queries, dtype, centre),
+            np.ascontiguousarray(weights, dtype=np.float64),
+            [int(end) for end in np.cumsum(groups)],
+            sums,
+        )
+        return sums
+
+    @contextmanager
+    def session(self) -> Iterator[None]:
+        with _blas_threads_off:
+            yield
+
+
+class NativeGram(Gram):
+    """Rows of a named kernel, computed in C++ in float32 or float64, cached where that is faster than computing them."""
+
+    def __init__(
+        self, kernel: Kernel, X: Any, dtype: np.dtype[Any], cache_bytes: int, segments: tuple[int, ...]
+    ) -> None:
+        self.kernel = kernel
+        self.X = X
+        self.dtype = np.dtype(dtype)
+        self._budget = cache_bytes
+        self._edges = segments
+        self._chosen = tuple(range(len(segments) - 1))
+        self._members: Indices | None = None  # all
+        single = self.dtype == np.float32
+        kept = cache_bytes if _entry_cost(X) > CHEAP_ENTRY else 0
+        self._centre = _centre(kernel, X)
+        self._gram = (_native.Gram32 if single else _native.Gram64)(
+            _native_kernel(kernel), _samples(X, self.dtype, self._centre), list(segments), kept
+        )
+        self._tile = (_native.Tile32 if single else _native.Tile64)()
+
+    def __len__(self) -> int:
+        return self._edges[-1] if self._members is None else len(self._members)
+
+    def _global(self, local: Indices) -> Indices:
+        return local if self._members is None else self._members[local]
+
+    def tile(self, members: Indices, shift: Vector | None = None) -> Any:
+        self._gram.fill_tile(self._global(members), self._tile)
+        if shift is not None:
+            self._tile.add_to_diagonal(shift)
+        return self._tile
+
+    def exact_tile(self, members: Indices, shift: Vector | None = None) -> Any:
+        if self.dtype == np.float64:
+            return self.tile(members, shift)
+        double = np.dtype(np.float64)
+        part = NativeGram(self.kernel, self.X[self._global(members)], double, 0, (0, len(members)))
+        return part.tile(np.arange(len(members), dtype=np.int32), shift)
+
+    def largest_diagonal(self) -> float:
+        return float(self._gram.diagonal().max())
+
+    def accumulate(self, rows: Indices, weights: Vector, out: Vector) -> None:
+        self._gram.accumulate(self._global(rows), weights, list(self._chosen), out)
+
+    def exact_sums(self, rows: Indices, weights: Vector, at: Indices) -> Vector:
+        rows, at = self._global(rows), self._global(at)
+        double = np.dtype(np.float64)
+        out = np.zeros((1, 1, len(at)))
+        _native.weighted_sums(
+            _native_kernel(self.kernel),
+            _samples(self.X[rows], double, self._centre),
+            _samples(self.X[at], double, self._centre),
+            weights[None, :],
+            [len(rows)],
+            out,
+        )
+        return out[0, 0]
+
+    def in_float64(self) -> Gram:
+        if self.dtype == np.float64:
+            return self
+        wide = NativeGram(self.kernel, self.X, np.dtype(np.float64), self._budget, self._edges)
+        wide._chosen, wide._members = self._chosen, self._members
+        return wide
+
+    def restrict(self, segments: tuple[int, ...]) -> NativeGram:
+        part = object.__new__(NativeGram)
+        part.__dict__.update(self.__dict__)
+        part._chosen = segments
+        part._members = np.concatenate(
+            [np.arange(self._edges[s], self._edges[s + 1], dtype=np.int32) for s in segments]
+        )
+        return part
+
+
+def _evaluates(kernel: Kernel, X: Any) -> bool:
+    """Whether the compiled code knows this kernel on this kind of data."""
+    return kernel.named and not (kernel.name == "laplacian" and sp.issparse(X) and X.shape[1] > WIDEST_DENSE)
+
+
+def _packable(X: Any) -> Any:
+    """Dense C-contiguous rows, or CSR; CSR that is nearly dense becomes dense."""
+    if not sp.issparse(X):
+        return X
+    density = X.nnz / max(1, X.shape[0] * X.shape[1])
+    return _dense(X) if density >= DENSE_ENOUGH and X.shape[1] <= WIDEST_DENSE else X
+
+
+def _dense(X: Any) -> Any:
+    return X.toarray() if sp.issparse(X) else X
+
+
+def _entry_cost(X: Any) -> float:
+    return X.nnz / max(1, X.shape[0]) if sp.issparse(X) else X.shape[1]
+
+
+def _native_kernel(kernel: Kernel) -> Any:
+    return _native.make_kernel(
+        kernel.name,
+        float(getattr(kernel, "gamma", 1.0)),
+        float(getattr(kernel, "coef0", 0.0)),
+        float(getattr(kernel, "degree", 3.0)),
+    )
+
+
+def _centre(kernel: Kernel, X: Any) -> Vector:
+    """The mean sample, where subtracting it changes no kernel value but saves digits; else nothing."""
+    if not kernel.shift_invariant or sp.issparse(X) or X.shape[0] == 0:
+        return np.empty(0)
+    return np.asarray(X.mean(axis=0, dtype=np.float64))
+
+
+def _samples(X: Any, dtype: np.dtype[Any], centre: Vector) -> Any:
+    kind = _native.Samples32 if dtype == np.float32 else _native.Samples64
+    if sp.issparse(X):
+        return kind.from_csr(X.indptr, X.indices.astype(X.indptr.dtype, copy=False), X.data, X.shape[1])
+    return kind.from_dense(np.ascontiguousarray(X), centre)
+
+
+class _BlasThreadsOff:
+    """BLAS with one thread while any fit runs: our own threads call it, and two spinning pools on the same cores cost up
+    to half the time. Counted, because the setting is global to the process and fits may overlap in several threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._inside = 0
+        self._controller: ThreadpoolController | None = None
+        self._limiter: Any = None
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if self._inside == 0:
+                if self._controller is None:
+                    self._controller = ThreadpoolController()
+                self._limiter = self._controller.limit(limits=1, user_api="blas")
+                self._limiter.__enter__()
+            self._inside += 1
+
+    def __exit__(self, *exc: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if self._inside == 0:
+                self._limiter.__exit__(None, None, None)
+
+
+_blas_threads_off = _BlasThreadsOff()

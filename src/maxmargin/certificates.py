@@ -1,0 +1,172 @@
+"""The proof that comes with every model: primal value, dual value and the gap between them, from scratch.
+
+Nothing here trusts a solver. The dual point beta is all that is taken from it; the gradient G = (K + diag(shift)) beta +
+linear is computed anew in float64 and the duality gap is summed from it, one term >= 0 per sample
+(`formulations.DualProblem`).
+
+**Where G is recomputed.** One float64 gradient entry costs one kernel value per support vector, so recomputing all of
+them costs more than many a fit. But the gap term of a sample at a bound is exactly zero when its G lies on the right side
+of the level, by however much. A solver's own gradient therefore serves as a *claim*: it is checked in float64 on all
+samples that are free, or near the level, and on a random draw of the others; the largest error found there, times a safety
+factor, widens the band until no sample outside it could have a gap term that is not zero. On small data everything is
+recomputed. `Certificate.arithmetic` says which it was.
+
+The reported gap is rounded up by what float64 summation can lose, so the true gap is at most what it says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maxmargin.formulations import DualProblem
+
+Vector = NDArray[np.float64]
+Indices = NDArray[np.int32]
+
+SMALL = 2_000_000  # kernel entries that are recomputed without a second thought
+DRAW = 256  # samples on which a claim is checked wherever it is not needed
+SAFETY = 8.0  # times the largest error of the claim that was found
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What was proved of a model.
+
+    ``gap = primal - dual >= 0`` bounds how far the model's objective is from the optimum; ``relative_gap`` divides it by
+    the larger of the two values. ``gap_terms`` are its shares, one per training sample (a row per machine if there are
+    several). ``bias`` is the intercept the primal value belongs to.
+    """
+
+    primal: float
+    dual: float
+    gap: float
+    relative_gap: float
+    kkt_violation: float
+    box_residual: float
+    equality_residual: float
+    arithmetic: str
+    bias: float
+    gap_terms: NDArray[np.float64] = field(repr=False)
+    parts: tuple[Certificate, ...] = field(default=(), repr=False)
+
+    def holds(self, tol: float) -> bool:
+        """Whether the relative gap is proved to be at most `tol`."""
+        return self.relative_gap <= tol
+
+    def __str__(self) -> str:
+        machines = f" of {len(self.parts)} machines together" if self.parts else ""
+        rows = [
+            ("primal value", f"{self.primal:.10g}"),
+            ("dual value", f"{self.dual:.10g}"),
+            ("duality gap", f"{self.gap:.3g}"),
+            ("relative gap", f"{self.relative_gap:.3g}"),
+            ("KKT violation", f"{self.kkt_violation:.3g}"),
+            ("box residual", f"{self.box_residual:.3g}"),
+            ("equality residual", f"{self.equality_residual:.3g}"),
+            ("computed in", self.arithmetic),
+        ]
+        width = max(len(label) for label, _ in rows)
+        return "\n".join([f"certificate{machines}", *(f"  {label:<{width}}  {value}" for label, value in rows)])
+
+
+def certify(
+    problem: DualProblem,
+    beta: Vector,
+    kernel_sums: Callable[[Indices], Vector],
+    claim: Vector | None = None,
+) -> Certificate:
+    """The certificate of `beta`.
+
+    `kernel_sums(at)` is K[at] @ beta, computed in float64. `claim` is a solver's gradient, or None to recompute it all.
+    """
+    n = len(problem)
+
+    def exact(at: Indices) -> Vector:
+        gradient = kernel_sums(at) + problem.linear[at]
+        return gradient if problem.shift is None else gradient + problem.shift[at] * beta[at]
+
+    everything = np.arange(n, dtype=np.int32)
+    if claim is None or problem.shift is not None or problem.hard or n * np.count_nonzero(beta) <= SMALL:
+        gradient, arithmetic = exact(everything), "float64"
+    else:
+        gradient, n_checked = _exact_where_it_matters(problem, beta, claim, exact)
+        arithmetic = "float64" if n_checked == n else (
+            f"float64 on the {n_checked} of {n} samples whose share of the gap can differ from zero"
+        )
+    return _summarise(problem, beta, gradient, arithmetic)
+
+
+def _exact_where_it_matters(
+    problem: DualProblem, beta: Vector, claim: Vector, exact: Callable[[Indices], Vector]
+) -> tuple[Vector, int]:
+    """The claimed gradient, exact on the band and a draw; how many samples that is."""
+    free = (beta > problem.lower) & (beta < problem.upper)
+    fixed = problem.lower == problem.upper
+    # outside[i] > 0: how far i is on the right side of the level, at a bound where that makes its term zero
+    level = problem.best_level(beta, claim)
+    outside = np.where(beta == problem.lower, claim - level, level - claim)
+    outside[free] = -np.inf
+    outside[fixed] = np.inf
+    checked = outside <= 0.0
+    checked[np.random.default_rng(0).choice(len(beta), min(DRAW, len(beta)), replace=False)] = True
+    gradient = claim.copy()
+    at = np.flatnonzero(checked).astype(np.int32)
+    error = 0.0
+    while len(at):
+        gradient[at] = exact(at)
+        error = max(error, float(np.abs(gradient[at] - claim[at]).max()))
+        near = outside <= SAFETY * error + abs(problem.best_level(beta, gradient) - level)
+        at = np.flatnonzero(near & ~checked).astype(np.int32)
+        checked |= near
+    return gradient, int(checked.sum())
+
+
+def _summarise(problem: DualProblem, beta: Vector, gradient: Vector, arithmetic: str) -> Certificate:
+    level = problem.best_level(beta, gradient)
+    terms = problem.gap_terms(beta, gradient, level)
+    dual = problem.dual_value(beta, gradient)
+    equality = abs(float(beta.sum())) if problem.coupled else 0.0
+    # what float64 may have lost: in sums of n terms of the size of the objective, and in the equality constraint
+    magnitude = float(np.abs(beta) @ (np.abs(gradient) + np.abs(problem.linear)))
+    rounding = 8.0 * np.finfo(float).eps * magnitude + equality * abs(level)
+    gap = float(terms.sum()) + rounding
+    primal = dual + gap
+    scale = max(abs(primal), abs(dual), np.finfo(float).tiny)
+    return Certificate(
+        primal=primal,
+        dual=dual,
+        gap=gap,
+        relative_gap=gap / scale if np.isfinite(gap) else np.inf,
+        kkt_violation=problem.violation(beta, gradient),
+        box_residual=float(np.maximum(problem.lower - beta, beta - problem.upper).max(initial=0.0)),
+        equality_residual=equality,
+        arithmetic=arithmetic,
+        bias=-level if level else 0.0,
+        gap_terms=terms,
+    )
+
+
+def combine(parts: Sequence[Certificate], gap_terms: NDArray[np.float64]) -> Certificate:
+    """The certificate of several machines together: their objectives add up."""
+    primal, dual = sum(part.primal for part in parts), sum(part.dual for part in parts)
+    gap = sum(part.gap for part in parts)
+    arithmetics = {part.arithmetic for part in parts}
+    return Certificate(
+        primal=primal,
+        dual=dual,
+        gap=gap,
+        relative_gap=gap / max(abs(primal), abs(dual), np.finfo(float).tiny) if np.isfinite(gap) else np.inf,
+        kkt_violation=max(part.kkt_violation for part in parts),
+        box_residual=max(part.box_residual for part in parts),
+        equality_residual=max(part.equality_residual for part in parts),
+        arithmetic=arithmetics.pop()
+        if len(arithmetics) == 1
+        else "float64 on the samples whose share of the gap can differ from zero",
+        bias=float("nan"),
+        gap_terms=gap_terms,
+        parts=tuple(parts),
+    )

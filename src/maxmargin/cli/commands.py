@@ -1,0 +1,261 @@
+"""The commands and their options. An option left out is left to `SVC`, which knows its defaults."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import click
+import joblib
+import numpy as np
+from scipy.sparse import issparse
+
+from maxmargin import SVC
+from maxmargin.cli import datasets, session
+from maxmargin.cli.report import report
+from maxmargin.io import read_table
+
+DEFAULT_PICTURE = Path("maxmargin.png")
+RESCUED_MODEL = Path("maxmargin-interrupted.joblib")  # where Ctrl-C saves, if nothing else is said
+INTERRUPTED = 130  # exit code, as shells have it: 128 + SIGINT
+MACHINE_OPTIONS = (
+    "kernel", "C", "gamma", "sigma", "loss", "degree", "coef0",
+    "tol", "gap_tol", "max_seconds", "cache_size", "multi_class",
+)  # fmt: skip
+
+
+class BadInput(click.ClickException):
+    """One line on stderr, exit code 2."""
+
+    exit_code = 2
+
+    def __init__(self, reason: object) -> None:
+        super().__init__(" ".join(str(reason).split()))
+
+
+class NumberOr(click.ParamType):  # type: ignore[type-arg, unused-ignore]
+    """A number, or one of a few words."""
+
+    def __init__(self, *words: str) -> None:
+        self.words = words
+        self.name = "|".join(("number", *words))
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> float | str:
+        if value in self.words:
+            return str(value)
+        try:
+            return float(value)
+        except ValueError:
+            self.fail(f"{value!r} is not a number and not {' or '.join(self.words)}", param, ctx)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="maxmargin", message="%(prog)s %(version)s")
+def maxmargin() -> None:
+    """Exact support vector machines, each with a certificate of its optimality."""
+
+
+@maxmargin.command()
+@click.argument("file", required=False, type=click.Path(path_type=Path))
+@click.option(
+    "--dataset",
+    type=click.Choice(datasets.NAMES),
+    help="Embedded set, used without FILE.  [default: breast_cancer]",
+)
+@click.option(
+    "--target",
+    help="Label column of a CSV file, name or index.  [default: target, label, class, y, the last]",
+)
+@click.option("--kernel", help="linear, poly, rbf, …: as SVC has them.")
+@click.option(
+    "-C", "--C", "C", type=float, help="Price of a margin violation; inf for a hard margin."
+)
+@click.option("--gamma", type=NumberOr("scale", "auto"), help="Kernel coefficient.")
+@click.option("--sigma", type=float, help="Width of the kernel, instead of gamma.")
+@click.option("--loss", help="hinge or squared_hinge.")
+@click.option("--degree", type=int, help="Degree of the polynomial kernel.")
+@click.option("--coef0", type=float, help="Constant of the polynomial and sigmoid kernels.")
+@click.option("--tol", type=float, help="Largest KKT violation at which the solver stops.")
+@click.option("--gap-tol", type=float, help="Relative duality gap at which the solver stops.")
+@click.option("--max-seconds", type=float, help="Stop there, with the model reached.")
+@click.option("--cache-size", type=NumberOr("auto"), help="Megabytes for kernel rows.")
+@click.option("--multi-class", help="ovo or ovr.")
+@click.option(
+    "--test-size",
+    type=click.FloatRange(0, 1, max_open=True),
+    default=0.25,
+    show_default=True,
+    help="Share set aside for the test, stratified; 0 for none.",
+)
+@click.option(
+    "--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True, help="Of the split."
+)
+@click.option(
+    "--standardize/--no-standardize",
+    default=None,
+    help="Scale features to unit variance.  [default: dense data only]",
+)
+@click.option(
+    "--plot",
+    type=click.Path(path_type=Path),
+    help=f"Where the picture goes.  [default: {DEFAULT_PICTURE}]",
+)
+@click.option("--no-plot", is_flag=True, help="No picture.")
+@click.option(
+    "--save", type=click.Path(path_type=Path), help="Write the model there, e.g. model.joblib."
+)
+@click.option(
+    "--progress/--no-progress", default=None, help="Progress bar.  [default: on a terminal]"
+)
+def train(file: Path | None, **options: Any) -> None:
+    """Train an SVC on FILE (CSV or LIBSVM), test it, report, and draw its decision boundary.
+
+    Without FILE an embedded set is used. Ctrl-C ends the fit early and keeps the model reached.
+    """
+    with bad_input_in_one_line(), warnings_in_one_line():
+        picture = _check_picture(options["plot"], options["no_plot"])
+        _check_folder(options["save"])
+        table = _load(file, options)
+        data = session.split(table, options["test_size"], options["seed"])
+        machine = _machine(options)
+        pipeline = session.make_pipeline(machine, data.X_train, options["standardize"])
+        fitted = session.fit(pipeline, data)
+        if fitted.interrupted:
+            click.echo("interrupted: this is the model reached so far\n", err=True)
+        click.echo(report(table, data, fitted) + "\n")
+
+        model_path = options["save"] or (RESCUED_MODEL if fitted.interrupted else None)
+        if model_path:
+            joblib.dump(fitted.pipeline, model_path)
+            click.echo(f"model saved to {model_path}")
+        if fitted.interrupted:
+            sys.exit(INTERRUPTED)
+        if picture and table.X.shape[1] < 2:
+            click.echo("no picture: it needs two features")
+        elif picture:
+            from maxmargin.cli.picture import draw
+
+            click.echo(f"picture written to {draw(table, data, fitted, picture)}")
+
+
+@maxmargin.command()
+@click.argument("model", type=click.Path(path_type=Path))
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    help="Where the labels go.  [default: stdout]",
+)
+@click.option("--target", help="Label column of a CSV file that has one: name or index.")
+def predict(model: Path, file: Path, output: Path | None, target: str | None) -> None:
+    """Predict the label of each sample of FILE with a MODEL that `train --save` wrote.
+
+    One label a line. If FILE has labels, the accuracy is reported on stderr.
+    Open only models you trust: a joblib file can run any code.
+    """
+    with bad_input_in_one_line(), warnings_in_one_line():
+        _check_folder(output)
+        pipeline = _load_model(model)
+        table = read_table(file, target, n_features=pipeline.n_features_in_)
+        trained_dense = not issparse(pipeline.steps[-1][1].support_vectors_)
+        labels = pipeline.predict(session.as_trained(table.X, dense=trained_dense))
+        text = "".join(f"{label}\n" for label in labels)
+        if output:
+            output.write_text(text, encoding="utf-8")
+            click.echo(f"{len(labels)} labels written to {output}", err=True)
+        else:
+            click.echo(text, nl=False)
+        if table.y is not None and _same_kind(table.y, labels):
+            click.echo(f"accuracy {np.mean(labels == table.y):.1%}", err=True)
+
+
+@contextmanager
+def bad_input_in_one_line() -> Iterator[None]:
+    """What is wrong with the data, the options or the disk is one line, without a traceback."""
+    try:
+        yield
+    except BrokenPipeError:  # the reader of our output has left; click knows what to do
+        raise
+    except (ValueError, OSError, ImportError) as error:
+        raise BadInput(error) from error
+
+
+@contextmanager
+def warnings_in_one_line() -> Iterator[None]:
+    """A warning is one line on stderr, without the code it came from."""
+
+    def show(message: Warning | str, *_: Any) -> None:
+        click.echo(f"warning: {' '.join(str(message).split())}", err=True)
+
+    with warnings.catch_warnings():
+        warnings.showwarning = show  # type: ignore[assignment]
+        yield
+
+
+def _load(file: Path | None, options: dict[str, Any]) -> Any:
+    if file is None:
+        if options["target"] is not None:
+            raise BadInput("--target is for a FILE; the embedded sets have their labels")
+        return datasets.embedded(options["dataset"] or datasets.NAMES[0], options["seed"])
+    if options["dataset"] is not None:
+        raise BadInput(f"FILE and --dataset {options['dataset']}: give one of them")
+    return read_table(file, options["target"])
+
+
+def _machine(options: dict[str, Any]) -> SVC:
+    if options["kernel"] == "precomputed":
+        raise BadInput("--kernel precomputed: a file of samples has features (use SVC in Python)")
+    given = {name: options[name] for name in MACHINE_OPTIONS if options[name] is not None}
+    return SVC(**given, callbacks=_callbacks(options["progress"]))
+
+
+def _callbacks(progress: bool | None) -> list[Any] | None:
+    """Return the progress bar if asked for; on a terminal also unasked, where tqdm is installed."""
+    if progress is None:
+        progress = sys.stderr.isatty() and find_spec("tqdm") is not None
+    if not progress:
+        return None
+    from maxmargin.callbacks import ProgressBar
+
+    return [ProgressBar()]
+
+
+def _check_picture(plot: Path | None, no_plot: bool) -> Path | None:
+    """Return where the picture goes; refuse now what would only fail after the fit."""
+    if no_plot:
+        return None
+    if plot is None and find_spec("matplotlib") is None:
+        click.echo("no picture: it needs matplotlib (pip install 'maxmargin[plot]')", err=True)
+        return None
+    from maxmargin.plots.canvas import check_path
+
+    return check_path(plot or DEFAULT_PICTURE)
+
+
+def _check_folder(path: Path | None) -> None:
+    if path is not None and not path.parent.is_dir():
+        raise BadInput(f"{path}: there is no folder {path.parent}")
+
+
+def _load_model(path: Path) -> Any:
+    if not path.is_file():
+        raise BadInput(f"{path}: no such file")
+    try:
+        model = joblib.load(path)
+    except Exception as error:  # a damaged pickle can raise anything
+        raise BadInput(f"{path}: not a model that `train --save` wrote ({error})") from error
+    if not hasattr(model, "steps") or not hasattr(model, "n_features_in_"):
+        kind = type(model).__name__
+        raise BadInput(f"{path}: holds a {kind}, not a model that `train --save` wrote")
+    return model
+
+
+def _same_kind(ours: Any, theirs: Any) -> bool:
+    """Whether both are numbers or both are text, so that equality means something."""
+    return (ours.dtype.kind in "OU") == (theirs.dtype.kind in "OU")

@@ -1,0 +1,60 @@
+"""The picture that `maxmargin train` writes."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.model_selection import train_test_split
+
+from maxmargin.cli.session import Fit, Split
+from maxmargin.io import Table
+from maxmargin.plots import decision_boundary, principal_plane, save
+
+MOST_SAMPLES = 3000  # in the machine trained for the picture alone
+MOST_SECONDS = 20.0
+
+
+def draw(table: Table, data: Split, fitted: Fit, path: Path) -> Path:
+    """Write the decision boundary to `path`.
+
+    Two features: of the model itself. More: a slice of the model would show samples on the wrong
+    side of it, and support vectors off the margin, for they lie off the slice. So a machine with
+    the same parameters is trained on the first two principal components, and the title says so.
+    """
+    axes = Figure(figsize=(7.2, 6.4), layout="constrained").add_subplot()
+    if data.X_train.shape[1] == 2:
+        decision_boundary(fitted.pipeline, data.X_train, data.y_train, axes, table.feature_names)
+    else:
+        _draw_principal_plane(data, fitted, axes)
+    return save(axes, path)
+
+
+def _draw_principal_plane(data: Split, fitted: Fit, axes: Any) -> None:
+    X, y = _few(fitted.pipeline[:-1].transform(data.X_train), data.y_train)
+    plane, names = principal_plane(X)
+    Z = plane.transform(X)
+    machine = clone(fitted.machine)
+    limit = min(machine.max_seconds or MOST_SECONDS, MOST_SECONDS)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # an unfinished picture says so by its gap
+        machine.set_params(max_seconds=limit).fit(Z, y)
+    decision_boundary(
+        machine, Z, y, axes,
+        feature_names=names,
+        note="a machine with the same parameters, trained for this picture on the first two\n"
+        f"principal components of the {X.shape[1]} features ({len(y)} samples)",
+    )  # fmt: skip
+
+
+def _few(X: Any, y: NDArray[Any]) -> tuple[Any, NDArray[Any]]:
+    if len(y) <= MOST_SAMPLES:
+        return X, y
+    every = np.arange(len(y))
+    few, _ = train_test_split(every, train_size=MOST_SAMPLES, stratify=y, random_state=0)
+    return X[few], y[few]

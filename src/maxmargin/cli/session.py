@@ -1,0 +1,116 @@
+"""What `maxmargin train` does: split a table, fit a pipeline on one part, test it on the other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import issparse
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import train_test_split
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.multiclass import type_of_target
+from sklearn.utils.validation import check_is_fitted
+
+from maxmargin.io import Table
+
+DENSE_FROM = 0.5  # share of stored entries from which a sparse matrix is slower than a dense one
+
+
+@dataclass(frozen=True)
+class Split:
+    """Samples to train on and samples to test on; without a test both are the same."""
+
+    X_train: Any
+    X_test: Any
+    y_train: NDArray[Any]
+    y_test: NDArray[Any]
+    has_test: bool
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A fitted pipeline, how it came about, and how it does."""
+
+    pipeline: Pipeline
+    interrupted: bool
+    train_accuracy: float
+    test_accuracy: float | None
+    predict_seconds: float
+    n_predicted: int
+
+    @property
+    def machine(self) -> Any:
+        """The `SVC` at the end of the pipeline."""
+        return self.pipeline.steps[-1][1]
+
+
+def as_trained(X: Any, *, dense: bool | None = None) -> Any:
+    """Return X dense where `dense` says so; None: where a sparse matrix is mostly filled."""
+    if not issparse(X):
+        return X
+    if dense is None:
+        dense = X.nnz > DENSE_FROM * X.shape[0] * X.shape[1]
+    return X.toarray() if dense else X
+
+
+def split(table: Table, test_size: float, seed: int) -> Split:
+    """Set a stratified share of the samples aside for the test; a share of 0 sets none aside."""
+    X, y = as_trained(table.X), table.y
+    if y is None:
+        raise ValueError(f"{table.source}: no labels to train on")
+    if type_of_target(y) == "continuous":
+        raise ValueError(
+            f"{table.source}: the target column has fractions, and classes are needed "
+            "(name another column with --target)"
+        )
+    if test_size == 0:
+        return Split(X, X, y, y, has_test=False)
+    classes, counts = np.unique(y, return_counts=True)
+    if counts.min() < 2:
+        raise ValueError(
+            f"{table.source}: class {classes[counts.argmin()]} has a single sample, and a "
+            "stratified split needs two (use --test-size 0, or is this the target column?)"
+        )
+    X_train, X_test, y_train, y_test = train_test_split(
+        X, y, test_size=test_size, stratify=y, random_state=seed
+    )
+    return Split(X_train, X_test, y_train, y_test, has_test=True)
+
+
+def make_pipeline(machine: Any, X: Any, standardize: bool | None) -> Pipeline:
+    """Return machine behind a scaler; standardize=None scales dense data only."""
+    if standardize is None:
+        standardize = not issparse(X)
+    scale = [("scale", StandardScaler(with_mean=not issparse(X)))] if standardize else []
+    return Pipeline([*scale, ("svc", machine)])
+
+
+def fit(pipeline: Pipeline, data: Split) -> Fit:
+    """Fit the pipeline and measure it. Ctrl-C ends the fit, and what was reached is measured."""
+    interrupted = False
+    try:
+        pipeline.fit(data.X_train, data.y_train)
+    except KeyboardInterrupt:
+        interrupted = True
+        try:
+            check_is_fitted(pipeline.steps[-1][1], "support_")
+        except NotFittedError:
+            raise KeyboardInterrupt from None
+    pipeline.steps[-1][1].set_params(callbacks=None)  # a progress bar is of this session only
+    start = perf_counter()
+    predicted = pipeline.predict(data.X_test)
+    seconds = perf_counter() - start
+    accuracy = float(np.mean(predicted == data.y_test))
+    return Fit(
+        pipeline=pipeline,
+        interrupted=interrupted,
+        train_accuracy=pipeline.score(data.X_train, data.y_train) if data.has_test else accuracy,
+        test_accuracy=accuracy if data.has_test else None,
+        predict_seconds=seconds,
+        n_predicted=len(predicted),
+    )

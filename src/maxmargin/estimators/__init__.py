@@ -1,0 +1,9 @@
+"""scikit-learn faces of the machines.
+
+`fit` is five verbs, the same for every estimator: validate, formulate, place, solve, certify. An estimator may use
+scikit-learn's validation, the formulations, kernels and solvers. It never loops over samples and names no device.
+"""
+
+from maxmargin.estimators.svc import SVC
+
+__all__ = ["SVC"]

@@ -1,0 +1,30 @@
+"""Why a fit was slow: the usual cause is features on very different scales."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+DWARFS = 100.0  # a spread this many times the median spread dominates every distance
+
+
+def likely_cause(estimator: Any, X: Any) -> str:
+    """A sentence about the features whose scale dwarfs the rest, or about C."""
+    if sp.issparse(X):
+        mean = np.asarray(X.mean(axis=0)).ravel()
+        spread = np.sqrt(np.maximum(np.asarray(X.multiply(X).mean(axis=0)).ravel() - mean**2, 0.0))
+    else:
+        spread = np.std(X, axis=0, dtype=np.float64)
+    typical = float(np.median(spread[spread > 0])) if (spread > 0).any() else 0.0
+    large = np.flatnonzero(spread > DWARFS * typical) if typical > 0 else np.empty(0, int)
+    if len(large):
+        names = getattr(estimator, "feature_names_in_", None)
+        named = [str(names[k]) if names is not None else f"column {k}" for k in large[np.argsort(-spread[large])][:5]]
+        return (
+            f"the scale of {', '.join(named)} dwarfs the other features (standard deviation {spread[large].max():.3g} "
+            f"against a median of {typical:.3g}): standardise the features, for example with "
+            "sklearn.preprocessing.StandardScaler"
+        )
+    return "a large C or a kernel that is nearly singular makes the problem hard: try a smaller C, or more time"

@@ -1,0 +1,429 @@
+"""C-support vector classification with the API of scikit-learn and a certificate."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import combinations
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, column_or_1d
+
+from maxmargin.backends import Backend, make_backend
+from maxmargin.callbacks import ProgressBar
+from maxmargin.certificates import Certificate, certify, combine
+from maxmargin.control import Control, Progress, Stop
+from maxmargin.estimators import diagnosis, validation
+from maxmargin.formulations import classification_problem, costs
+from maxmargin.gram import Gram
+from maxmargin.kernels import KERNEL_NAMES, Precomputed, make_kernel, resolve_gamma
+from maxmargin.multiclass import (
+    STRATEGIES,
+    Machine,
+    gather_coefficients,
+    machines,
+    one_vs_rest_scores,
+    pair_decisions,
+    votes,
+)
+from maxmargin.solution import Solution, Status
+from maxmargin.solvers import SOLVERS, choose_solver
+
+LOSSES = ("hinge", "squared_hinge")
+#: Up to this many samples in a machine its one tile is float64, and the solution is exact to rounding.
+SMALL = 1024
+#: Beyond this, squares overflow float32.
+LARGEST_FLOAT32_FEATURE = 1e15
+
+
+class SVC(ClassifierMixin, BaseEstimator):
+    r"""C-support vector classification, exact, with a duality-gap certificate.
+
+    .. math:: \min_{w, b} \tfrac12 \lVert w \rVert^2 + \sum_i C_i \, \max(0, 1 - y_i (w \cdot \phi(x_i) + b))
+
+    A drop-in for :class:`sklearn.svm.SVC`; what is not described here means what it means there.
+
+    Parameters
+    ----------
+    C : float, default=1.0
+        The price of slack. ``numpy.inf`` is the hard margin.
+    kernel : str or callable, default="rbf"
+        ``linear``, ``poly``, ``rbf``, ``laplacian``, ``exponential``, ``sigmoid``, ``precomputed``, or a callable
+        ``k(A, B)`` that is asked for blocks of the kernel matrix.
+    degree, gamma, coef0
+        The parameters of the kernel; ``gamma="scale"`` is ``1 / (n_features * X.var())``, weighted if the samples are.
+    shrinking : bool, default=True
+        Accepted for compatibility; the solver decides by itself.
+    probability : bool, default=False
+        Not available here; use :class:`sklearn.calibration.CalibratedClassifierCV`.
+    tol : float, default=1e-3
+        The largest violation of the optimality conditions that is accepted.
+    cache_size : float or "auto", default="auto"
+        A budget in MB for kernel rows that is kept; "auto" is half of the free memory.
+    class_weight, verbose, max_iter, decision_function_shape, break_ties, random_state
+        As in scikit-learn; ``max_iter`` counts pair steps over all machines, ``verbose=True`` shows a progress bar.
+    loss : {"hinge", "squared_hinge"}, default="hinge"
+        Whether slack counts as it is or squared.
+    sigma : float, optional
+        Another way to say gamma: ``1 / (2 sigma^2)`` for rbf, ``1 / sigma`` for the other kernels.
+    fit_intercept : bool, default=True
+        Without an intercept the equality constraint of the dual disappears.
+    gap_tol : float, optional
+        Stop as soon as the relative duality gap is below this, whatever ``tol`` says.
+    max_seconds : float, optional
+        Stop after this time with the model as it is, and its certificate.
+    callbacks : list of callables, optional
+        Each is called with a :class:`maxmargin.callbacks.Progress`; returning True stops the fit.
+    solver : str, default="auto"
+        The algorithm; ``solver_`` tells what ran.
+    multi_class : {"ovo", "ovr"}, default="ovo"
+        A machine for each pair of classes, or for each class against the rest.
+    backend : {"auto", "native", "reference"}, default="auto"
+        Who computes.
+
+    Attributes
+    ----------
+    certificate_ : Certificate
+        Primal value, dual value, duality gap, KKT violation; ``print`` it.
+    status_ : Status
+        How the fit ended; its value is a sentence.
+    margin_ : float or array
+        The geometric margin 1 / ||w|| in feature space, one for each machine.
+    trace_ : Trace
+        The course of the fit (of its last machine).
+    fit_seconds_ : float
+        The time the fit took.
+    support_, support_vectors_, n_support_, dual_coef_, coef_, intercept_, classes_, class_weight_, n_iter_, fit_status_, shape_fit_
+        As in scikit-learn.
+    """
+
+    def __init__(
+        self,
+        *,
+        C: float = 1.0,
+        kernel: str | Callable[..., Any] = "rbf",
+        degree: float = 3,
+        gamma: float | str = "scale",
+        coef0: float = 0.0,
+        shrinking: bool = True,
+        probability: bool = False,
+        tol: float = 1e-3,
+        cache_size: float | str = "auto",
+        class_weight: Any = None,
+        verbose: bool = False,
+        max_iter: int = -1,
+        decision_function_shape: str = "ovr",
+        break_ties: bool = False,
+        random_state: Any = None,
+        loss: str = "hinge",
+        sigma: float | None = None,
+        fit_intercept: bool = True,
+        gap_tol: float | None = None,
+        max_seconds: float | None = None,
+        callbacks: Sequence[Callable[[Progress], Any]] | None = None,
+        solver: str = "auto",
+        multi_class: str = "ovo",
+        backend: str = "auto",
+    ) -> None:
+        self.C = C
+        self.kernel = kernel
+        self.degree = degree
+        self.gamma = gamma
+        self.coef0 = coef0
+        self.shrinking = shrinking
+        self.probability = probability
+        self.tol = tol
+        self.cache_size = cache_size
+        self.class_weight = class_weight
+        self.verbose = verbose
+        self.max_iter = max_iter
+        self.decision_function_shape = decision_function_shape
+        self.break_ties = break_ties
+        self.random_state = random_state
+        self.loss = loss
+        self.sigma = sigma
+        self.fit_intercept = fit_intercept
+        self.gap_tol = gap_tol
+        self.max_seconds = max_seconds
+        self.callbacks = callbacks
+        self.solver = solver
+        self.multi_class = multi_class
+        self.backend = backend
+
+    # --- fit ------------------------------------------------------------------------------------------------------
+
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Train the machine; Ctrl-C leaves the model as far as it came, with its certificate, and is raised again."""
+        self._check_parameters()
+        callbacks = [*(self.callbacks or ()), *([ProgressBar()] if self.verbose else ())]
+        control = Control(self.max_seconds, self.max_iter, callbacks)
+
+        X, labels, weights = self._validate(X, y, sample_weight)
+        order, edges = _sort_by_class(labels, len(self.classes_))
+        plan = machines(len(self.classes_), self.multi_class)
+        cost = costs(float(self.C), weights, self.class_weight_[labels])[order]
+        problems = [
+            classification_problem(m.signs(edges), cost[m.members(edges)], self.loss, self.fit_intercept)
+            for m in plan
+        ]
+        backend = make_backend(self.backend)
+        with backend.session(), control.catching_interrupts():
+            gram = self._place(backend, X, order, edges, largest=max(len(problem) for problem in problems))
+            control.n_machines = len(plan)
+            solutions, proofs = [], []
+            for index, (machine, problem) in enumerate(zip(plan, problems, strict=True)):
+                control.machine, control.machines_done = index, index
+                part = gram if len(machine.classes) == len(self.classes_) else gram.restrict(machine.classes)
+                solution = SOLVERS[self.solver_](problem, part, backend, Stop(self.tol, self.gap_tol), control)
+                support = np.flatnonzero(solution.beta).astype(np.int32)
+                proofs.append(certify(
+                    problem,
+                    solution.beta,
+                    lambda at, part=part, s=support, b=solution.beta[support]: part.exact_sums(s, b, at),
+                    solution.gradient,
+                ))
+                solutions.append(solution)
+        self._keep(X, order, edges, plan, problems, solutions, proofs)
+        self.fit_seconds_ = control.seconds
+        self._speak_of_trouble(X)
+        if control.interrupted:
+            raise KeyboardInterrupt
+        return self
+
+    def _check_parameters(self) -> None:
+        validation.positive("C", self.C, infinite_ok="hard margin", hint=" (use C=numpy.inf for a hard margin)")
+        validation.positive("tol", self.tol)
+        validation.positive("coef0", abs(self.coef0) if isinstance(self.coef0, (int, float)) else self.coef0, zero_ok=True)
+        validation.positive("degree", self.degree, zero_ok=True)
+        if self.gap_tol is not None:
+            validation.positive("gap_tol", self.gap_tol)
+        if self.max_seconds is not None:
+            validation.positive("max_seconds", self.max_seconds)
+        if self.sigma is not None:
+            validation.positive("sigma", self.sigma)
+        elif not isinstance(self.gamma, str):
+            validation.positive("gamma", self.gamma, hint=" (or 'scale', or 'auto')")
+        elif self.gamma not in ("scale", "auto"):
+            raise ValueError(f"gamma={self.gamma!r}: must be 'scale', 'auto' or a positive number")
+        if not callable(self.kernel):
+            validation.choice("kernel", self.kernel, (*KERNEL_NAMES, "or a callable k(A, B)"))
+        validation.choice("loss", self.loss, LOSSES)
+        validation.choice("multi_class", self.multi_class, STRATEGIES)
+        validation.choice("decision_function_shape", self.decision_function_shape, STRATEGIES)
+        validation.steps("max_iter", self.max_iter)
+        if self.break_ties and self.decision_function_shape == "ovo":
+            raise ValueError("break_ties must be False when decision_function_shape is 'ovo'")
+        if self.probability:
+            raise ValueError(
+                "probability=True: not available; wrap the machine instead: "
+                "sklearn.calibration.CalibratedClassifierCV(SVC(), ensemble=False)"
+            )
+        self.solver_ = choose_solver(self.solver)
+
+    def _validate(
+        self, X: Any, y: Any, sample_weight: Any
+    ) -> tuple[Any, NDArray[np.intp], NDArray[np.float64]]:
+        X, y = validation.samples(self, X, y, reset=True)
+        y = column_or_1d(y, warn=True)
+        check_classification_targets(y)
+        self.classes_, labels = np.unique(y, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise ValueError(
+                f"The number of classes has to be greater than one; got {len(self.classes_)} class "
+                f"({self.classes_[0]!r}): a classifier needs samples of two classes at least"
+            )
+        if self.kernel == "precomputed" and X.shape[0] != X.shape[1]:
+            raise ValueError(
+                f"X has shape {X.shape}: with kernel='precomputed' it must be a square matrix, "
+                f"k(x_i, x_j) for all pairs of the {X.shape[0]} training samples"
+            )
+        if sp.issparse(X) and (callable(self.kernel) or self.kernel == "precomputed"):
+            X = X.toarray()
+        weights = validation.sample_weights(sample_weight, X)
+        self._require_two_classes(labels, weights)
+        self.class_weight_ = validation.class_weights(self.class_weight, self.classes_, labels, weights)
+        gamma = resolve_gamma(self.gamma, self.sigma, self.kernel, X, None if sample_weight is None else weights)
+        self.kernel_ = make_kernel(self.kernel, gamma, float(self.coef0), self.degree)
+        self.gamma_ = gamma
+        return X, labels, weights
+
+    def _require_two_classes(self, labels: NDArray[np.intp], weights: NDArray[np.float64]) -> None:
+        taking_part = labels[weights > 0]
+        if not len(taking_part):
+            raise ValueError("Invalid input - all samples have zero or negative weights.")
+        if len(np.unique(taking_part)) < 2:
+            raise ValueError("Invalid input - all samples with positive weights belong to the same class.")
+
+    def _place(
+        self, backend: Backend, X: Any, order: NDArray[np.intp], edges: tuple[int, ...], largest: int
+    ) -> Gram:
+        """The kernel matrix of the training set, sorted by class."""
+        exact = largest <= SMALL or not _fits_float32(X)
+        dtype = np.dtype(np.float64 if exact else np.float32)
+        budget = validation.cache_bytes(self.cache_size)
+        if isinstance(self.kernel_, Precomputed):
+            X = X[np.ix_(order, order)]
+        elif not _ascending(order):
+            X = X[order]
+        return backend.gram(self.kernel_, X, dtype, budget, edges)
+
+    def _keep(
+        self,
+        X: Any,
+        order: NDArray[np.intp],
+        edges: tuple[int, ...],
+        plan: Sequence[Machine],
+        problems: Sequence[Any],
+        solutions: Sequence[Solution],
+        proofs: Sequence[Certificate],
+    ) -> None:
+        """The solution as attributes, in scikit-learn's layout."""
+        support, self.dual_coef_ = gather_coefficients(plan, [s.beta for s in solutions], edges, self.multi_class)
+        self.support_ = order[support].astype(np.int32)
+        self.n_support_ = np.diff(np.searchsorted(support, edges)).astype(np.int32)
+        precomputed = isinstance(self.kernel_, Precomputed)
+        self.support_vectors_ = np.empty((0, 0)) if precomputed else X[self.support_]
+        self.intercept_ = np.array([proof.bias if self.fit_intercept else 0.0 for proof in proofs])
+        if len(self.intercept_) == 0 or not np.isfinite(self.intercept_).all():
+            raise ValueError("the fit gave no finite intercept; scale the features")
+        self.shape_fit_ = X.shape
+        self.n_iter_ = np.array([s.steps for s in solutions], dtype=np.int32)
+        self.trace_ = solutions[-1].trace
+        trouble = [s.status for s in solutions if not s.status.converged]
+        self.status_ = trouble[0] if trouble else solutions[0].status
+        self.fit_status_ = 0 if self.status_.converged else 1
+        norms = [_squared_norm(p, s.beta, proof) for p, s, proof in zip(problems, solutions, proofs, strict=True)]
+        with np.errstate(divide="ignore"):
+            margins = 1.0 / np.sqrt(np.array(norms))
+        self.margin_ = float(margins[0]) if len(margins) == 1 else margins
+        self.certificate_ = _in_order_of_samples(proofs, plan, order, edges)
+        self.arithmetic_ = solutions[0].arithmetic
+
+    def _speak_of_trouble(self, X: Any) -> None:
+        if self.status_.converged:
+            return
+        if self.status_ is Status.STATIONARY:
+            warnings.warn(
+                f"{self.status_.value} Use a positive semi-definite kernel, or take the certificate as a measure of "
+                "stationarity only.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+            return
+        warnings.warn(
+            f"{self.status_.value} Relative gap {self.certificate_.relative_gap:.2g}, KKT violation "
+            f"{self.certificate_.kkt_violation:.2g} (tol={self.tol:g}). Likely cause: "
+            f"{diagnosis.likely_cause(self, X)}.",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
+
+    # --- predict --------------------------------------------------------------------------------------------------
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """The class of each sample: the sign of the decision, or the vote of the pairs."""
+        check_is_fitted(self)
+        if self.break_ties and self.decision_function_shape == "ovo":
+            raise ValueError("break_ties must be False when decision_function_shape is 'ovo'")
+        decisions = self._decisions(X)
+        n_classes = len(self.classes_)
+        if n_classes == 2:
+            return self.classes_[(decisions[:, 0] > 0).astype(np.intp)]
+        if self.multi_class == "ovr":
+            return self.classes_[decisions.argmax(axis=1)]
+        if self.break_ties:
+            return self.classes_[one_vs_rest_scores(decisions, n_classes).argmax(axis=1)]
+        return self.classes_[votes(decisions, n_classes)]
+
+    def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
+        """The decision values: one per sample for two classes, else one per class or (one-vs-one) one per pair."""
+        check_is_fitted(self)
+        decisions = self._decisions(X)
+        if len(self.classes_) == 2:
+            return decisions[:, 0]
+        if self.multi_class == "ovr" or self.decision_function_shape == "ovo":
+            return decisions
+        return one_vs_rest_scores(decisions, len(self.classes_))
+
+    def _decisions(self, X: ArrayLike) -> NDArray[np.float64]:
+        """The value of each machine, a column each."""
+        queries = validation.samples(self, X, reset=False)
+        if sp.issparse(queries) and not self.kernel_.named:
+            queries = queries.toarray()
+        if queries.shape[0] == 0:
+            return np.empty((0, len(self.intercept_)))
+        backend = make_backend(self.backend)
+        one_vs_one = len(self.classes_) > 2 and self.multi_class == "ovo"
+        groups = self.n_support_ if one_vs_one else np.array([len(self.support_)])
+        with backend.session():
+            sums = backend.weighted_sums(self.kernel_, self._support(), queries, self.dual_coef_, groups)
+        if one_vs_one:
+            return pair_decisions(sums, self.intercept_)
+        return sums[0].T + self.intercept_
+
+    def _support(self) -> Any:
+        """What the kernel compares a query with."""
+        return self.support_ if isinstance(self.kernel_, Precomputed) else self.support_vectors_
+
+    @property
+    def coef_(self) -> Any:
+        """The weights of a linear machine, a row for each; sparse if the training data was."""
+        if self.kernel != "linear":
+            raise AttributeError("coef_ is only available when using a linear kernel")
+        check_is_fitted(self)
+        vectors = self.support_vectors_
+        if len(self.classes_) == 2 or self.multi_class == "ovr":
+            return sp.csr_matrix(self.dual_coef_ @ vectors) if sp.issparse(vectors) else self.dual_coef_ @ vectors
+        ends = np.concatenate([[0], np.cumsum(self.n_support_)])
+        rows = []
+        for i, j in combinations(range(len(self.classes_)), 2):
+            first, second = slice(ends[i], ends[i + 1]), slice(ends[j], ends[j + 1])
+            rows.append(self.dual_coef_[j - 1, first] @ vectors[first] + self.dual_coef_[i, second] @ vectors[second])
+        return sp.csr_matrix(np.vstack(rows)) if sp.issparse(vectors) else np.vstack(rows)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = self.kernel != "precomputed"
+        tags.input_tags.pairwise = self.kernel == "precomputed"
+        return tags
+
+
+def _sort_by_class(labels: NDArray[np.intp], n_classes: int) -> tuple[NDArray[np.intp], tuple[int, ...]]:
+    """The samples class by class, in their own order within a class, and where each class starts and ends."""
+    order = np.argsort(labels, kind="stable")
+    edges = np.searchsorted(labels[order], np.arange(n_classes + 1))
+    return order, tuple(int(edge) for edge in edges)
+
+
+def _ascending(order: NDArray[np.intp]) -> bool:
+    return bool((order[1:] > order[:-1]).all())
+
+
+def _fits_float32(X: Any) -> bool:
+    values = X.data if sp.issparse(X) else X
+    return bool(np.abs(values).max(initial=0.0) < LARGEST_FLOAT32_FEATURE)
+
+
+def _squared_norm(problem: Any, beta: NDArray[np.float64], proof: Certificate) -> float:
+    """||w||^2 = beta' K beta, from the dual value -(1/2 beta'(K + diag(shift)) beta + linear' beta)."""
+    norm = -2.0 * (proof.dual + float(problem.linear @ beta))
+    return norm if problem.shift is None else norm - float(problem.shift @ beta**2)
+
+
+def _in_order_of_samples(
+    proofs: Sequence[Certificate], plan: Sequence[Machine], order: NDArray[np.intp], edges: tuple[int, ...]
+) -> Certificate:
+    """The certificate with its gap terms in the order of the training samples."""
+    terms = np.zeros((len(proofs), len(order)))
+    for row, machine, proof in zip(terms, plan, proofs, strict=True):
+        row[order[machine.members(edges)]] = proof.gap_terms
+    if len(proofs) == 1:
+        return replace(proofs[0], gap_terms=terms[0])
+    return combine(proofs, terms)

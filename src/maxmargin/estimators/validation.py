@@ -1,0 +1,135 @@
+"""What comes in from outside, checked at the door. An error names the argument, its value, the rule and the way out."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.validation import check_array, check_consistent_length, validate_data
+
+Vector = NDArray[np.float64]
+
+
+def positive(name: str, value: Any, *, zero_ok: bool = False, infinite_ok: str | None = None, hint: str = "") -> float:
+    """`value` as a float > 0 (or >= 0)."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError(f"{name}={value!r}: must be a number{hint}")
+    number = float(value)
+    if np.isinf(number) and number > 0 and infinite_ok is not None:
+        return number
+    if not np.isfinite(number) or number < 0 or (number == 0 and not zero_ok):
+        rule = "must be a finite number >= 0" if zero_ok else "must be positive"
+        raise ValueError(f"{name}={value!r}: {rule}{hint}")
+    return number
+
+
+def choice(name: str, value: Any, allowed: Sequence[str]) -> str:
+    if not isinstance(value, str) or value not in allowed:
+        raise ValueError(f"{name}={value!r}: must be one of {', '.join(allowed)}")
+    return value
+
+
+def steps(name: str, value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, Integral) or (value < 0 and value != -1):
+        raise ValueError(f"{name}={value!r}: must be a whole number >= 0, or -1 for no limit")
+    return int(value)
+
+
+def cache_bytes(value: Any) -> int:
+    """A cache size in MB as bytes; 'auto' is half of the memory that is free now."""
+    if isinstance(value, str):
+        if value != "auto":
+            raise ValueError(f"cache_size={value!r}: must be a number of MB, or 'auto' for half of the free memory")
+        return _free_memory() // 2
+    return int(positive("cache_size", value, hint=" (in MB; use 'auto' for half of the free memory)") * 1e6)
+
+
+def _free_memory() -> int:
+    try:
+        with open("/proc/meminfo") as lines:
+            for line in lines:
+                if line.startswith("MemAvailable:"):
+                    return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
+    except (AttributeError, ValueError, OSError):
+        return 2_000_000_000
+
+
+def samples(estimator: Any, X: Any, y: Any = None, *, reset: bool) -> Any:
+    """X (and y) as scikit-learn checks them: float32 or float64 kept, C order, CSR; and finite, with the place of what is not."""
+    options: dict[str, Any] = {
+        "dtype": [np.float64, np.float32],
+        "order": "C",
+        "accept_sparse": "csr",
+        "accept_large_sparse": True,
+        "ensure_all_finite": False,
+        "reset": reset,
+    }
+    if y is None:
+        X = validate_data(estimator, X, **options)
+        require_finite(estimator, X)
+        return X
+    X, y = validate_data(estimator, X, y, **options)
+    require_finite(estimator, X)
+    return X, y
+
+
+def require_finite(estimator: Any, X: Any) -> None:
+    values = X.data if sp.issparse(X) else X
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.isfinite(np.sum(values)):  # one pass; a sum of finite numbers may overflow, so look closer only then
+            return
+    bad = np.flatnonzero(~np.isfinite(values))
+    if not len(bad):
+        return
+    if sp.issparse(X):
+        row = int(np.searchsorted(X.indptr, bad[0], side="right")) - 1
+        column = int(X.indices[bad[0]])
+        value = X.data[bad[0]]
+    else:
+        row, column = (int(i) for i in np.unravel_index(bad[0], X.shape))
+        value = X[row, column]
+    names = getattr(estimator, "feature_names_in_", None)
+    feature = f"column {column}" + (f" ({names[column]!r})" if names is not None else "")
+    what = "NaN" if np.isnan(value) else "infinity"
+    raise ValueError(
+        f"Input X contains {what}: {len(bad)} such value{'s' if len(bad) > 1 else ''}, the first at row {row}, {feature}. "
+        f"{type(estimator).__name__} needs finite numbers: impute (sklearn.impute) or drop these rows."
+    )
+
+
+def sample_weights(weights: Any, X: Any) -> Vector:
+    """One weight per sample, at least zero; a negative one counts as zero, as in LIBSVM."""
+    n = X.shape[0]
+    if weights is None:
+        return np.ones(n)
+    if np.ndim(weights) == 0:
+        weights = np.full(n, weights)
+    weights = check_array(weights, ensure_2d=False, dtype=np.float64, input_name="sample_weight")
+    if weights.ndim != 1:
+        raise ValueError(f"Sample weights must be 1D array or scalar, got shape {weights.shape}")
+    check_consistent_length(X, weights)
+    return np.maximum(weights, 0.0)
+
+
+def class_weights(spec: Any, classes: NDArray[Any], y: NDArray[np.intp], weights: Vector) -> Vector:
+    """A factor per class: given by label, or 'balanced' for the inverse of the class's share of the total weight."""
+    if isinstance(spec, str) and spec == "balanced":
+        totals = np.bincount(y, weights=weights, minlength=len(classes))
+        totals = np.where(totals > 0, totals, 1.0)
+        return totals.sum() / (len(classes) * totals)
+    if spec is not None and not isinstance(spec, Mapping):
+        raise ValueError(f"class_weight={spec!r}: must be None, 'balanced' or a dict from labels to weights")
+    factors = np.asarray(compute_class_weight(spec, classes=classes, y=classes[y]), dtype=np.float64)
+    if (factors < 0).any() or not np.isfinite(factors).all():
+        raise ValueError(f"class_weight={spec!r}: the weights must be finite and not negative")
+    return factors

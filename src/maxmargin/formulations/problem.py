@@ -1,0 +1,133 @@
+"""The one quadratic programme that every machine here solves, and its duality gap."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+Vector = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class DualProblem:
+    r"""A dual problem in signed variables.
+
+        min    1/2 beta' (K + diag(shift)) beta + linear' beta
+        s.t.   lower <= beta <= upper,   sum(beta) = 0   if coupled
+
+    given a kernel matrix K that this object does not hold. ``shift`` is zero except for the quadratic loss, where it
+    is 1 / (2 C_i).
+
+    **The duality gap.** With the gradient G = (K + diag(shift)) beta + linear and any level v (minus the bias), the
+    gap between the primal value at (w, -v) and the dual value at beta is a sum of one term >= 0 per sample:
+
+    * a finite box, the hinge loss:
+      ``(beta - lower) max(G - v, 0) + (upper - beta) max(v - G, 0)``;
+    * a half-line with a shift s, the quadratic loss: with r = G - v signed so that the box is [0, inf) and a = |beta|,
+      ``r^2 / (2 s)`` where the sample has slack (r < a s), else ``a (r - a s / 2)``;
+    * a half-line without a shift, the hard margin: the primal point is feasible only after dividing it by its smallest
+      margin 1 - d, so the gap is that of the scaled point (see `gap`).
+    """
+
+    linear: Vector
+    lower: Vector
+    upper: Vector
+    shift: Vector | None = None
+    coupled: bool = True
+
+    def __len__(self) -> int:
+        return len(self.linear)
+
+    @cached_property
+    def hard(self) -> bool:
+        """Whether some variable has neither a finite box nor a shift: a hard margin."""
+        return self.shift is None and not bool(
+            np.isfinite(self.upper).all() and np.isfinite(self.lower).all()
+        )
+
+    def dual_value(self, beta: Vector, gradient: Vector) -> float:
+        """Minus the objective: 1/2 beta'(K + diag(shift)) beta = 1/2 beta'(G - linear)."""
+        return float(-0.5 * (beta @ (gradient + self.linear)))
+
+    def best_level(self, beta: Vector, gradient: Vector) -> float:
+        """The level v with the smallest gap (exactly for the hinge loss, closely for the others)."""
+        if not self.coupled:
+            return 0.0
+        if self.shift is None and not self.hard:
+            return _lowest_point(beta - self.lower, self.upper - beta, gradient)
+        support = beta != 0
+        if self.hard or not support.any():
+            rise, fall = beta < self.upper, beta > self.lower
+            if not rise.any() or not fall.any():
+                return 0.0
+            return float(0.5 * (gradient[rise].min() + gradient[fall].max()))
+        return float(gradient[support].mean())
+
+    def gap_terms(self, beta: Vector, gradient: Vector, level: float) -> Vector:
+        """The duality gap, sample by sample. Each term is >= 0; their sum is primal - dual."""
+        above = np.maximum(gradient - level, 0.0)
+        below = np.maximum(level - gradient, 0.0)
+        if self.hard:
+            return self._hard_terms(beta, gradient, level)
+        if self.shift is None:
+            return (beta - self.lower) * above + (self.upper - beta) * below
+        inward = np.where(np.isfinite(self.lower), gradient - level, level - gradient)
+        size = np.abs(beta)
+        shift = self.shift
+        with_slack = inward < size * shift
+        terms = np.where(with_slack, inward**2 / (2.0 * shift), size * (inward - 0.5 * size * shift))
+        return np.where(self.lower == self.upper, 0.0, terms)
+
+    def _hard_terms(self, beta: Vector, gradient: Vector, level: float) -> Vector:
+        """|beta_i| (margin_i - 1), and on the worst sample what scaling to feasibility costs."""
+        inward = np.where(np.isfinite(self.lower), gradient - level, level - gradient)
+        fixed = self.lower == self.upper
+        terms = np.where(fixed, 0.0, np.abs(beta) * np.maximum(inward, 0.0))
+        shortfall = np.where(fixed, 0.0, np.maximum(-inward, 0.0))
+        worst = int(shortfall.argmax())
+        missing = float(shortfall[worst])
+        if missing >= 1.0:
+            terms[worst] = np.inf
+            return terms
+        norm = float(beta @ (gradient - self.linear))
+        dual = self.dual_value(beta, gradient)
+        gap = 0.5 * norm / (1.0 - missing) ** 2 - dual
+        terms[worst] += max(gap - float(terms.sum()), 0.0)
+        return terms
+
+    def violation(self, beta: Vector, gradient: Vector) -> float:
+        """max_{may fall} G - min_{may rise} G if coupled, else the steepest slope into the box."""
+        rise, fall = gradient[beta < self.upper], gradient[beta > self.lower]
+        if not self.coupled:
+            return float(max(0.0, -rise.min(initial=0.0), fall.max(initial=0.0)))
+        if not len(rise) or not len(fall):
+            return 0.0
+        return float(max(0.0, fall.max() - rise.min()))
+
+    def restrict(self, members: NDArray[np.integer]) -> DualProblem:
+        """The same problem over some of its variables, the others held at zero."""
+        return DualProblem(
+            self.linear[members],
+            self.lower[members],
+            self.upper[members],
+            None if self.shift is None else self.shift[members],
+            self.coupled,
+        )
+
+
+def _lowest_point(fall: Vector, rise: Vector, at: Vector) -> float:
+    """Minimise sum fall_i max(at_i - v, 0) + rise_i max(v - at_i, 0) over v: a weighted quantile, or the middle of one."""
+    order = np.argsort(at, kind="stable")
+    at, weight = at[order], (fall + rise)[order]
+    # slope right of at[k] = (weights up to k) - sum(fall); the minimum is where it turns from negative to positive
+    slope = np.cumsum(weight) - fall.sum()
+    tolerance = 1e-12 * max(float(weight.sum()), np.finfo(float).tiny)
+    first = int(np.searchsorted(slope, -tolerance))
+    first = min(first, len(at) - 1)
+    last = first
+    while last + 1 < len(at) and abs(slope[last]) <= tolerance:
+        last += 1
+    return float(0.5 * (at[first] + at[last]))

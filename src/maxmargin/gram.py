@@ -1,0 +1,171 @@
+"""The kernel matrix of one training set, of which only what is asked for is computed.
+
+A Gram knows one kernel, one X and its memory budget. It does not know why a row is wanted. `BlockGram` works for every
+kernel, on NumPy blocks; a backend may bring a faster one for the kernels it knows.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import OrderedDict
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maxmargin.kernels import Kernel, Precomputed
+
+Vector = NDArray[np.float64]
+Indices = NDArray[np.int32]
+
+ROWS_AT_ONCE = 256
+QUERIES_AT_ONCE = 2048
+
+
+class Gram(ABC):
+    """Rows and tiles of a kernel matrix K, and sums of its rows."""
+
+    #: The arithmetic the entries are computed in.
+    dtype: np.dtype[Any]
+
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+    @abstractmethod
+    def tile(self, members: Indices, shift: Vector | None = None) -> Any:
+        """K[members, members] + diag(shift), in the form the backend's `solve_tile` takes."""
+
+    @abstractmethod
+    def exact_tile(self, members: Indices, shift: Vector | None = None) -> Any:
+        """The same with every entry computed in float64, whatever `dtype` is."""
+
+    @abstractmethod
+    def largest_diagonal(self) -> float:
+        """The largest k(x, x)."""
+
+    @abstractmethod
+    def accumulate(self, rows: Indices, weights: Vector, out: Vector) -> None:
+        """out += K[:, rows] @ weights."""
+
+    @abstractmethod
+    def exact_sums(self, rows: Indices, weights: Vector, at: Indices) -> Vector:
+        """K[at, rows] @ weights with every entry computed in float64, whatever `dtype` is."""
+
+    @abstractmethod
+    def in_float64(self) -> Gram:
+        """The same matrix with entries computed in float64."""
+
+    @abstractmethod
+    def restrict(self, segments: tuple[int, ...]) -> Gram:
+        """The matrix over some of the segments the training set was cut into, sharing what is cached."""
+
+
+class RowCache:
+    """Keeps rows within a byte budget; evicts the least recently used, never computes."""
+
+    def __init__(self, budget_bytes: int) -> None:
+        self.budget_bytes = budget_bytes
+        self.used_bytes = 0
+        self._rows: OrderedDict[int, NDArray[Any]] = OrderedDict()
+
+    def get(self, row: int) -> NDArray[Any] | None:
+        values = self._rows.get(row)
+        if values is not None:
+            self._rows.move_to_end(row)
+        return values
+
+    def put(self, row: int, values: NDArray[Any]) -> None:
+        if values.nbytes > self.budget_bytes:
+            return
+        while self.used_bytes + values.nbytes > self.budget_bytes:
+            _, evicted = self._rows.popitem(last=False)
+            self.used_bytes -= evicted.nbytes
+        self._rows[row] = values
+        self.used_bytes += values.nbytes
+
+
+class BlockGram(Gram):
+    """Rows by `kernel.block`, in float64, for any kernel: asked for blocks, never for the whole matrix at once."""
+
+    dtype = np.dtype(np.float64)
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        X: Any,
+        cache_bytes: int,
+        segments: tuple[int, ...],
+        members: Indices | None = None,
+        cache: RowCache | None = None,
+    ) -> None:
+        self.kernel = kernel
+        self.X = X
+        self._segments = segments
+        self._members = np.arange(segments[-1], dtype=np.int32) if members is None else members
+        self._cache = RowCache(cache_bytes) if cache is None else cache
+
+    def __len__(self) -> int:
+        return len(self._members)
+
+    def _block(self, rows: Indices, columns: Indices) -> NDArray[np.float64]:
+        if isinstance(self.kernel, Precomputed):
+            return self.kernel.block(self.X[rows], columns)
+        return self.kernel.block(self.X[rows], self.X[columns])
+
+    def _rows(self, rows: Indices) -> NDArray[np.float64]:
+        """K[rows, :] over the whole training set, from the cache where it has them."""
+        found = {int(row): self._cache.get(int(row)) for row in rows}
+        missing = np.array([row for row, values in found.items() if values is None], dtype=np.int32)
+        if len(missing):
+            everything = np.arange(self._segments[-1], dtype=np.int32)
+            for row, values in zip(missing, self._block(missing, everything), strict=True):
+                found[int(row)] = values
+                self._cache.put(int(row), values.copy())
+        return np.stack([found[int(row)] for row in rows])  # type: ignore[arg-type]
+
+    def tile(self, members: Indices, shift: Vector | None = None) -> NDArray[np.float64]:
+        chosen = self._members[members]
+        K = self._block(chosen, chosen)
+        return K if shift is None else K + np.diag(shift)
+
+    exact_tile = tile
+
+    def largest_diagonal(self) -> float:
+        if isinstance(self.kernel, Precomputed):
+            return float(self.X.diagonal().max())
+        return float(self.kernel.diag(self.X).max())
+
+    def accumulate(self, rows: Indices, weights: Vector, out: Vector) -> None:
+        for start in range(0, len(rows), ROWS_AT_ONCE):
+            part = slice(start, start + ROWS_AT_ONCE)
+            out += weights[part] @ self._rows(self._members[rows[part]])[:, self._members]
+
+    def exact_sums(self, rows: Indices, weights: Vector, at: Indices) -> Vector:
+        out = np.zeros(len(at))
+        for start in range(0, len(rows), ROWS_AT_ONCE):
+            part = slice(start, start + ROWS_AT_ONCE)
+            out += weights[part] @ self._block(self._members[rows[part]], self._members[at])
+        return out
+
+    def in_float64(self) -> Gram:
+        return self
+
+    def restrict(self, segments: tuple[int, ...]) -> BlockGram:
+        edges = self._segments
+        members = np.concatenate([np.arange(edges[s], edges[s + 1], dtype=np.int32) for s in segments])
+        return BlockGram(self.kernel, self.X, 0, edges, members, self._cache)
+
+
+def sums_by_blocks(
+    kernel: Kernel, support: Any, queries: Any, weights: NDArray[np.float64], groups: NDArray[np.integer]
+) -> NDArray[np.float64]:
+    """sums[g, m, q] = sum of weights[m, s] k(query_q, support_s) over the support vectors s of group g, block by block."""
+    ends = np.concatenate([[0], np.cumsum(groups)])
+    sums = np.empty((len(groups), len(weights), queries.shape[0]))
+    for start in range(0, queries.shape[0], QUERIES_AT_ONCE):
+        part = slice(start, start + QUERIES_AT_ONCE)
+        K = kernel.block(queries[part], support)
+        for g in range(len(groups)):
+            inside = slice(ends[g], ends[g + 1])
+            sums[g, :, part] = weights[:, inside] @ K[:, inside].T
+    return sums

@@ -1,0 +1,135 @@
+"""LIBSVM text: `label index:value index:value …`, zeros left out."""
+
+from __future__ import annotations
+
+import io
+from itertools import islice
+from math import isfinite
+
+import numpy as np
+from scipy.sparse import csr_matrix
+from sklearn.datasets import load_svmlight_file
+
+from maxmargin.io.bytes_and_text import read_bytes
+from maxmargin.io.table import DataFileError, FilePath, Table, integers_where_exact
+
+CUT_OFF = " (the last line has no end: was the file cut off?)"
+
+
+def read_libsvm(
+    path: FilePath, *, zero_based: bool | None = None, n_features: int | None = None
+) -> Table:
+    """Read a LIBSVM (svmlight) file into a CSR matrix and numeric labels.
+
+    Parameters
+    ----------
+    path : the file; .gz, .bz2 and .xz are unpacked.
+    zero_based : whether indices count from 0. None: they do if an index 0 occurs in the file.
+    n_features : the width of X; an index beyond it is an error. None: the largest index decides.
+        Pass the model's `n_features_in_` for a test file, which may lack the last features.
+
+    Raises
+    ------
+    DataFileError : with the line number, for anything that is not such a file.
+    """
+    content = read_bytes(path)
+    first_index = 1 if zero_based is False else 0
+    # scikit-learn reads fast but names no line, and takes Python's 1_000 for a number.
+    if b"_" in content and (fault := _first_fault(content, first_index)):
+        raise DataFileError(path, fault[1], fault[0])
+    try:
+        X, labels = load_svmlight_file(
+            io.BytesIO(content), zero_based="auto" if zero_based is None else zero_based
+        )
+    except (ValueError, OverflowError) as error:
+        line, reason = _first_fault(content, first_index) or (None, str(error))
+        raise DataFileError(path, reason, line) from None
+    if not labels.size:
+        raise DataFileError(path, "nothing but comments: the file has no samples")
+    _check_values(X, labels, content, path)
+    if n_features is not None:
+        X = _with_width(X, n_features, content, path)
+    return Table(X, integers_where_exact(labels), None, str(path))
+
+
+def _check_values(X: csr_matrix, labels: np.ndarray, content: bytes, path: FilePath) -> None:
+    """Refuse what parses and is no data: NaN and infinity."""
+    for faulty, what in (
+        (_rows_of(X, ~np.isfinite(X.data)), "a value that is NaN or infinite"),
+        (np.flatnonzero(~np.isfinite(labels)), "a label that is NaN or infinite"),
+    ):
+        if faulty.size:
+            raise DataFileError(path, what, _line_of_row(content, faulty[0]))
+
+
+def _with_width(X: csr_matrix, n_features: int, content: bytes, path: FilePath) -> csr_matrix:
+    """Return X with n_features columns; an index beyond them is named with its line."""
+    beyond = _rows_of(X, X.indices >= n_features)
+    if beyond.size:
+        reason = f"an index beyond the {n_features} features expected"
+        raise DataFileError(path, reason, _line_of_row(content, beyond[0]))
+    return csr_matrix((X.data, X.indices, X.indptr), shape=(X.shape[0], n_features))
+
+
+def _rows_of(X: csr_matrix, entries: np.ndarray) -> np.ndarray:
+    """Return the rows of the stored entries where the mask `entries` is true, in order."""
+    return np.searchsorted(X.indptr, np.flatnonzero(entries), side="right") - 1
+
+
+def _line_of_row(content: bytes, row: int) -> int:
+    samples = (
+        number
+        for number, line in enumerate(content.split(b"\n"), start=1)
+        if line.partition(b"#")[0].strip()
+    )
+    return next(islice(samples, int(row), None))
+
+
+def _first_fault(content: bytes, first_index: int) -> tuple[int, str] | None:
+    """Return the line and the nature of the first fault: the slow reading, for files that fail."""
+    lines = content.decode("utf-8", errors="replace").split("\n")
+    for number, line in enumerate(lines, start=1):
+        fields = line.partition("#")[0].split()
+        if not fields:
+            continue
+        fault = _label_fault(fields[0]) or _pairs_fault(fields[1:], first_index)
+        if fault:
+            is_cut_off = number == len(lines)  # no line end after it
+            return number, fault + CUT_OFF * is_cut_off
+    return None
+
+
+def _label_fault(label: str) -> str | None:
+    if _finite(label):
+        return None
+    if "," in label:
+        return f"the label {label!r}: several labels for one sample, or a CSV file (use read_csv)"
+    return f"the label {label!r} is not a number"
+
+
+def _pairs_fault(pairs: list[str], first_index: int) -> str | None:
+    previous = None
+    for pair in pairs[1:] if pairs and pairs[0].startswith("qid:") else pairs:
+        name, colon, value = pair.partition(":")
+        if not colon or not name or not value:
+            return f"{pair!r} is not index:value"
+        if not (name.isascii() and name.isdigit()):
+            return f"the index of {pair!r} is not a whole number"
+        index = int(name)
+        if index > np.iinfo(np.int32).max:
+            return f"the index of {pair!r} is beyond {np.iinfo(np.int32).max}"
+        if index < first_index:
+            return f"index {index} where indices count from {first_index} (pass zero_based=True)"
+        if previous is not None and index <= previous:
+            return f"index {index} after index {previous}: indices must increase along a line"
+        if not _finite(value):
+            return f"the value of {pair!r} is not a finite number"
+        previous = index
+    return None
+
+
+def _finite(text: str) -> bool:
+    try:
+        return "_" not in text and isfinite(float(text))
+    except ValueError:
+        return False

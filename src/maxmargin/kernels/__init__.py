@@ -1,0 +1,26 @@
+"""What k(x, z) is.
+
+A kernel is an immutable value that evaluates blocks of rows of X against each other in float64. It never sees labels or
+dual variables. The fast backends know the named kernels and evaluate them themselves; these methods are their reference,
+and all there is for a precomputed matrix or a callable.
+"""
+
+from maxmargin.kernels.base import Kernel
+from maxmargin.kernels.choose import KERNEL_NAMES, make_kernel, resolve_gamma
+from maxmargin.kernels.custom import Custom, Precomputed
+from maxmargin.kernels.standard import RBF, Exponential, Laplacian, Linear, Polynomial, Sigmoid
+
+__all__ = [
+    "KERNEL_NAMES",
+    "RBF",
+    "Custom",
+    "Exponential",
+    "Kernel",
+    "Laplacian",
+    "Linear",
+    "Polynomial",
+    "Precomputed",
+    "Sigmoid",
+    "make_kernel",
+    "resolve_gamma",
+]

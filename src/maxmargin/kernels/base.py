@@ -1,0 +1,31 @@
+"""The contract of a kernel."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+Matrix = NDArray[np.float64]
+
+
+class Kernel(ABC):
+    """k(x, z) for blocks of samples (dense or CSR rows)."""
+
+    name: ClassVar[str]
+    #: True if every kernel matrix is positive semi-definite, False if that is not known.
+    definite: bool = True
+    #: Whether k(x + c, z + c) = k(x, z), so that the samples may be centred to lose fewer digits.
+    shift_invariant: ClassVar[bool] = False
+    #: Whether a backend may evaluate it from its name and parameters alone.
+    named: ClassVar[bool] = True
+
+    @abstractmethod
+    def block(self, A: Any, B: Any) -> Matrix:
+        """The matrix k(a, b), a row for each sample of A and a column for each of B, in float64."""
+
+    def diag(self, A: Any) -> NDArray[np.float64]:
+        """k(a, a) for each sample of A."""
+        return np.array([self.block(A[i : i + 1], A[i : i + 1])[0, 0] for i in range(A.shape[0])])

@@ -1,0 +1,68 @@
+"""From the words of a user to a kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from maxmargin.kernels.base import Kernel
+from maxmargin.kernels.custom import Custom, Precomputed
+from maxmargin.kernels.standard import RBF, Exponential, Laplacian, Linear, Polynomial, Sigmoid
+
+KERNEL_NAMES = ("linear", "poly", "rbf", "laplacian", "exponential", "sigmoid", "precomputed")
+
+
+def make_kernel(
+    kernel: str | Callable[..., Any], gamma: float = 1.0, coef0: float = 0.0, degree: float = 3
+) -> Kernel:
+    """The kernel of that name (or around that callable) with the parameters it uses."""
+    if callable(kernel):
+        return Custom(kernel)
+    match kernel:
+        case "linear":
+            return Linear()
+        case "poly":
+            return Polynomial(degree=degree, gamma=gamma, coef0=coef0)
+        case "rbf":
+            return RBF(gamma)
+        case "laplacian":
+            return Laplacian(gamma)
+        case "exponential":
+            return Exponential(gamma)
+        case "sigmoid":
+            return Sigmoid(gamma, coef0)
+        case "precomputed":
+            return Precomputed()
+    raise ValueError(f"kernel={kernel!r}: must be one of {', '.join(KERNEL_NAMES)}, or a callable k(A, B)")
+
+
+def resolve_gamma(
+    gamma: str | float,
+    sigma: float | None,
+    kernel: str | Callable[..., Any],
+    X: Any,
+    weights: NDArray[np.float64] | None = None,
+) -> float:
+    """gamma as a number: 'scale' is 1 / (n_features Var(X)), 'auto' is 1 / n_features; sigma says it the other way.
+
+    With weights the variance is that of a training set in which each sample occurs as often as it weighs.
+    """
+    if sigma is not None:
+        return 1.0 / (2.0 * sigma**2) if kernel == "rbf" else 1.0 / sigma
+    if not isinstance(gamma, str):
+        return float(gamma)
+    if gamma == "auto":
+        return 1.0 / X.shape[1]
+    if weights is None and not sp.issparse(X):
+        variance = float(np.var(X, dtype=np.float64))
+    else:
+        share = np.full(X.shape[0], 1.0 / X.shape[0]) if weights is None else weights / weights.sum()
+        squares = X.multiply(X) if sp.issparse(X) else np.asarray(X, dtype=np.float64) ** 2
+        mean = float(share @ np.asarray(X.sum(axis=1), dtype=np.float64).ravel()) / X.shape[1]
+        mean_square = float(share @ np.asarray(squares.sum(axis=1), dtype=np.float64).ravel()) / X.shape[1]
+        variance = mean_square - mean**2
+    return 1.0 / (X.shape[1] * variance) if variance > 0 else 1.0

@@ -1,0 +1,54 @@
+"""Kernels that only the user knows: a matrix, or a function of blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maxmargin.kernels.base import Kernel, Matrix
+
+
+@dataclass(frozen=True)
+class Precomputed(Kernel):
+    """The samples are rows of the kernel matrix, and the column of a training sample is its number.
+
+    The training side of a block is therefore an array of sample numbers; `gram.BlockGram` sees to that.
+    """
+
+    name: ClassVar[str] = "precomputed"
+    definite: ClassVar[bool] = False  # type: ignore[misc]
+    named: ClassVar[bool] = False
+
+    def block(self, A: Any, B: Any) -> Matrix:
+        return np.asarray(A[:, np.asarray(B)], dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class Custom(Kernel):
+    """A callable k(A, B) that returns the matrix of the kernel between the rows of two blocks."""
+
+    function: Callable[[Any, Any], Any]
+    name: ClassVar[str] = "callable"
+    definite: ClassVar[bool] = False  # type: ignore[misc]
+    named: ClassVar[bool] = False
+
+    def block(self, A: Any, B: Any) -> Matrix:
+        values = np.asarray(self.function(A, B), dtype=np.float64)
+        expected = (A.shape[0], B.shape[0])
+        if values.shape != expected:
+            raise ValueError(
+                f"the kernel function returned shape {values.shape} for blocks of {expected[0]} and "
+                f"{expected[1]} samples: it must return {expected}, one row per sample of its first argument"
+            )
+        if not np.isfinite(values).all():
+            raise ValueError("the kernel function returned NaN or infinity")
+        return values
+
+    def diag(self, A: Any) -> NDArray[np.float64]:
+        rows = 64  # small square blocks: the diagonal of each is wanted, the rest is not
+        parts = [np.diag(self.block(A[i : i + rows], A[i : i + rows])) for i in range(0, A.shape[0], rows)]
+        return np.concatenate(parts) if parts else np.empty(0)

@@ -1,0 +1,107 @@
+"""One machine for two classes, several for more: which samples each sees, and what their decisions mean together.
+
+The samples are sorted by class, so that the samples of a class are one segment and a machine sees one, two or all segments.
+
+    two classes        one machine; positive: the second class
+    one-vs-one         a machine for each pair i < j; positive: i; votes as LIBSVM counts them
+    one-vs-rest        a machine for each class; positive: that class
+
+The coefficients of one-vs-one are stored as LIBSVM and scikit-learn store them: a support vector of class i takes part in the
+n_classes - 1 machines of that class, and row m of `dual_coef_` holds its coefficient against class m (m < i) or m + 1
+(m >= i).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+
+Vector = NDArray[np.float64]
+Matrix = NDArray[np.float64]
+
+STRATEGIES = ("ovo", "ovr")
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A binary problem: the classes (segments) it sees and which of them is positive."""
+
+    classes: tuple[int, ...]
+    positive: int
+
+    def members(self, edges: Sequence[int]) -> NDArray[np.int32]:
+        """The samples it sees, by their place in the sorted training set."""
+        return np.concatenate([np.arange(edges[c], edges[c + 1], dtype=np.int32) for c in self.classes])
+
+    def signs(self, edges: Sequence[int]) -> Vector:
+        return np.concatenate(
+            [np.full(edges[c + 1] - edges[c], 1.0 if c == self.positive else -1.0) for c in self.classes]
+        )
+
+
+def machines(n_classes: int, strategy: str) -> list[Machine]:
+    """The binary problems of a multi-class problem."""
+    if n_classes == 2:
+        return [Machine((0, 1), positive=1)]
+    if strategy == "ovo":
+        return [Machine((i, j), positive=i) for i, j in combinations(range(n_classes), 2)]
+    return [Machine(tuple(range(n_classes)), positive=c) for c in range(n_classes)]
+
+
+def gather_coefficients(
+    plan: Sequence[Machine], betas: Sequence[Vector], edges: Sequence[int], strategy: str
+) -> tuple[NDArray[np.intp], Matrix]:
+    """The support vectors (places in the sorted set, ascending) and their coefficients in the layout above."""
+    n, n_classes = edges[-1], len(edges) - 1
+    one_vs_one = n_classes > 2 and strategy == "ovo"
+    coefficients = np.zeros((n_classes - 1 if one_vs_one else len(plan), n))
+    for index, (machine, beta) in enumerate(zip(plan, betas, strict=True)):
+        if one_vs_one:
+            i, j = machine.classes
+            size = edges[i + 1] - edges[i]
+            coefficients[j - 1, edges[i] : edges[i + 1]] = beta[:size]
+            coefficients[i, edges[j] : edges[j + 1]] = beta[size:]
+        else:
+            coefficients[index, machine.members(edges)] = beta
+    support = np.flatnonzero(np.any(coefficients != 0.0, axis=0))
+    return support, np.ascontiguousarray(coefficients[:, support])
+
+
+def pair_decisions(sums: NDArray[np.float64], intercepts: Vector) -> Matrix:
+    """One-vs-one decisions, a column per pair, from sums[c, m] = the part of class c's support vectors in row m."""
+    n_classes, _, n_queries = sums.shape
+    pairs = list(combinations(range(n_classes), 2))
+    decisions = np.empty((n_queries, len(pairs)))
+    for column, (i, j) in enumerate(pairs):
+        decisions[:, column] = sums[i, j - 1] + sums[j, i] + intercepts[column]
+    return decisions
+
+
+def votes(decisions: Matrix, n_classes: int) -> NDArray[np.intp]:
+    """The class with the most votes, the first of them where several have as many."""
+    counts = np.zeros((len(decisions), n_classes), dtype=np.intp)
+    for column, (i, j) in enumerate(combinations(range(n_classes), 2)):
+        first = decisions[:, column] > 0
+        counts[:, i] += first
+        counts[:, j] += ~first
+    return counts.argmax(axis=1)
+
+
+def one_vs_rest_scores(decisions: Matrix, n_classes: int) -> Matrix:
+    """A score per class from one-vs-one decisions: votes, with ties broken by the sums of decisions.
+
+    The sums are squeezed into (-1/3, 1/3), so they order classes with equal votes and never outweigh a vote.
+    """
+    counts = np.zeros((len(decisions), n_classes))
+    sums = np.zeros((len(decisions), n_classes))
+    for column, (i, j) in enumerate(combinations(range(n_classes), 2)):
+        decision = decisions[:, column]
+        sums[:, i] += decision
+        sums[:, j] -= decision
+        counts[:, i] += decision > 0
+        counts[:, j] += decision <= 0
+    return counts + sums / (3.0 * (np.abs(sums) + 1.0))

@@ -1,0 +1,73 @@
+"""matplotlib at arm's length: imported late, one set of colours, figures to files."""
+
+from __future__ import annotations
+
+from os import PathLike, fspath
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# Okabe and Ito, "Color universal design" (2008): told apart with any colour vision. The first two
+# are the two sides of a binary picture. Beyond seven classes: Tol's "muted" (2021).
+FEW_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C8000")
+MANY_COLOURS = (
+    "#332288", "#CC6677", "#117733", "#DDCC77", "#88CCEE",
+    "#882255", "#44AA99", "#999933", "#AA4499", "#888888",
+)  # fmt: skip
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p")
+INK = "#222222"
+DOTS_PER_INCH = 160
+
+
+def load_pyplot() -> Any:
+    """Return matplotlib.pyplot, or say how to get it."""
+    try:
+        import matplotlib.pyplot as pyplot
+    except ImportError as error:
+        raise ImportError(
+            "pictures need matplotlib: pip install 'maxmargin[plot]' (or pip install matplotlib)"
+        ) from error
+    return pyplot
+
+
+def new_axes(width: float = 7.2, height: float = 6.4) -> Axes:
+    """Return the axes of a new figure."""
+    ax: Axes
+    _, ax = load_pyplot().subplots(figsize=(width, height), layout="constrained")
+    return ax
+
+
+def class_style(n_classes: int, index: int) -> dict[str, Any]:
+    """Return colour and marker of one class; both differ, so that either is enough."""
+    colours = FEW_COLOURS if n_classes <= len(FEW_COLOURS) else MANY_COLOURS
+    return {"color": colours[index % len(colours)], "marker": MARKERS[index % len(MARKERS)]}
+
+
+def tidy(ax: Axes) -> None:
+    """Take away the lines that carry nothing."""
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.tick_params(length=3, colors=INK)
+
+
+def save(figure: Any, path: str | PathLike[str]) -> Path:
+    """Write a figure, or the figure of some axes, to `path`; the ending says the format."""
+    path = check_path(path)
+    getattr(figure, "figure", figure).savefig(path, dpi=DOTS_PER_INCH)
+    return path
+
+
+def check_path(path: str | PathLike[str]) -> Path:
+    """Return `path` if a picture can be written there; a ValueError says why not."""
+    load_pyplot()
+    from matplotlib.backend_bases import FigureCanvasBase
+
+    path = Path(fspath(path))
+    known = FigureCanvasBase.get_supported_filetypes()
+    if path.suffix.lstrip(".").lower() not in known:
+        endings = ", ".join(sorted(known))
+        raise ValueError(f"path={str(path)!r}: the ending must be one of {endings}")
+    if not path.parent.is_dir():
+        raise ValueError(f"path={str(path)!r}: there is no folder {str(path.parent)!r}")
+    return path

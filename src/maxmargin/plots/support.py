@@ -1,0 +1,26 @@
+"""Which support vectors are free and which have reached the bound C."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import issparse
+
+AT_THE_BOUND = 1e-8  # relative distance to C below which a dual variable counts as being there
+
+
+def free_support(model: Any) -> NDArray[np.bool_]:
+    """Return, for each support vector of a fitted `SVC`, whether some 0 < |β| < C: it is free.
+
+    Free support vectors lie on the margin, the others at the bound: on it, inside it or beyond.
+    With several classes one vector serves several machines; it is free if it is so in one of them.
+    C is the bound of the vector's class; sample weights are not on the model and are not seen.
+    With loss="squared_hinge" there is no bound, and every support vector is free.
+    """
+    beta = model.dual_coef_.toarray() if issparse(model.dual_coef_) else model.dual_coef_
+    bound = np.inf if model.loss == "squared_hinge" else model.C
+    bounds = np.repeat(bound * np.asarray(model.class_weight_), model.n_support_)
+    size: NDArray[np.float64] = np.abs(beta)
+    return np.asarray(((size > 0) & (size < bounds * (1 - AT_THE_BOUND))).any(axis=0))

@@ -1,0 +1,73 @@
+"""What a solver returns: a point, how the run ended, and how it went.
+
+Statuses are sentences, because people read them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+import numpy as np
+from numpy.typing import NDArray
+
+Vector = NDArray[np.float64]
+
+
+class Status(Enum):
+    """How a run ended. The value is the sentence a user reads."""
+
+    CONVERGED = "Converged: no sample violates the optimality conditions by more than tol."
+    GAP_REACHED = "Converged: the relative duality gap is below gap_tol."
+    MAX_ITER = "Stopped at max_iter steps before reaching tol; the certificate says how far it got."
+    MAX_SECONDS = "Stopped at max_seconds before reaching tol; the certificate says how far it got."
+    INTERRUPTED = "Interrupted before reaching tol; the certificate says how far it got."
+    STOPPED_BY_CALLBACK = "Stopped by a callback before reaching tol; the certificate says how far it got."
+    STALLED = "Stalled above tol: rounding allows no further progress; the certificate says how far it got."
+    STATIONARY = (
+        "Stopped at a stationary point: the kernel is not positive semi-definite, so the problem has no "
+        "duality gap to close."
+    )
+    NOT_SEPARABLE = (
+        "Not separable: the hard-margin problem has no solution; the convex hulls of the two classes "
+        "meet to working precision."
+    )
+
+    @property
+    def converged(self) -> bool:
+        return self in (Status.CONVERGED, Status.GAP_REACHED)
+
+
+@dataclass
+class Trace:
+    """One entry for each outer iteration of a run."""
+
+    seconds: list[float] = field(default_factory=list)
+    iteration: list[int] = field(default_factory=list)
+    violation: list[float] = field(default_factory=list)
+    primal: list[float] = field(default_factory=list)
+    dual: list[float] = field(default_factory=list)
+    gap: list[float] = field(default_factory=list)
+
+    def append(
+        self, seconds: float, iteration: int, violation: float, dual: float, gap: float
+    ) -> None:
+        self.seconds.append(seconds)
+        self.iteration.append(iteration)
+        self.violation.append(violation)
+        self.primal.append(dual + gap)
+        self.dual.append(dual)
+        self.gap.append(gap)
+
+
+@dataclass(frozen=True)
+class Solution:
+    """A point of a dual problem with the gradient of its objective there, as the solver has it."""
+
+    beta: Vector
+    gradient: Vector
+    status: Status
+    violation: float
+    steps: int
+    trace: Trace
+    arithmetic: str
