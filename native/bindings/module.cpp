@@ -123,6 +123,12 @@ void bind(nb::module_& module, const char* samples_name, const char* gram_name, 
                  new (self) Gram<T>(kernel, std::move(taken), std::move(segments), cache_bytes);
              })
         .def_prop_ro("entries_computed", &Gram<T>::entries_computed)
+        .def_prop_ro("cached_rows", &Gram<T>::cached_rows)
+        .def("subset",
+             [](const Gram<T>& self, Vector<const std::int32_t> members) {
+                 nb::gil_scoped_release release;
+                 return self.subset(members.data(), members.shape(0));
+             })
         .def("accumulate",
              [](Gram<T>& self, Vector<const std::int32_t> rows, Vector<const double> weights, std::vector<int> segments, Vector<double> out) {
                  nb::gil_scoped_release release;
@@ -179,11 +185,11 @@ NB_MODULE(_native, module) {
     module.def("choose_working_set",
                [](Vector<const double> beta, Vector<const double> lower, Vector<const double> upper, Vector<const double> gradient,
                   bool coupled, const Violation& violation, double threshold, std::int64_t size, std::uint64_t seed) {
-                   std::vector<std::int32_t> chosen;
+                   WorkingSet chosen;
                    {
                        nb::gil_scoped_release release;
                        chosen = choose_working_set(state_of(beta, lower, upper, gradient, coupled), violation, threshold, size, seed);
                    }
-                   return owned(std::move(chosen));
+                   return nb::make_tuple(owned(std::move(chosen.members)), chosen.complete);
                });
 }

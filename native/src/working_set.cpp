@@ -59,9 +59,10 @@ Violation measure_violation(const DualState& s) {
     return {std::max(0.0, highest - lowest), free.empty() ? 0.5 * (lowest + highest) : median(free), n_free};
 }
 
-std::vector<std::int32_t> choose_working_set(const DualState& s, const Violation& violation, double threshold, std::int64_t size,
-                                             std::uint64_t seed) {
+WorkingSet choose_working_set(const DualState& s, const Violation& violation, double threshold, std::int64_t size,
+                              std::uint64_t seed) {
     std::vector<std::int32_t> free, violators;
+    std::vector<std::pair<double, std::int32_t>> next;  // distance from being a violator
     std::int32_t lowest = -1, highest = -1;
     for (std::int64_t k = 0; k < s.size; ++k) {
         const double G = s.gradient[k];
@@ -73,19 +74,29 @@ std::vector<std::int32_t> choose_working_set(const DualState& s, const Violation
             free.push_back(index);
         else if ((rise && G < violation.level - threshold) || (fall && G > violation.level + threshold))
             violators.push_back(index);
+        else if (rise || fall)
+            next.push_back({rise ? G - violation.level : violation.level - G, index});
     }
+    const auto n_free = static_cast<std::int64_t>(free.size()), n_violators = static_cast<std::int64_t>(violators.size());
+    const bool complete = n_free + n_violators <= size;
     Random random(seed);
     const auto for_free = static_cast<std::int64_t>(share_for_free * static_cast<double>(size));
-    draw(free, std::max(for_free, size - static_cast<std::int64_t>(violators.size())), random);
+    draw(free, std::max(for_free, size - n_violators), random);
     draw(violators, size - static_cast<std::int64_t>(free.size()), random);
 
     std::vector<std::int32_t> chosen = std::move(free);
     chosen.insert(chosen.end(), violators.begin(), violators.end());
+    if (complete) {
+        const double fill = size > 2048 ? 100.0 : 0.5;
+        const auto room = std::min({size - n_free - n_violators, std::int64_t(fill * double(n_free + n_violators)), static_cast<std::int64_t>(next.size())});
+        if (room < static_cast<std::int64_t>(next.size())) std::nth_element(next.begin(), next.begin() + room, next.end());
+        for (std::int64_t a = 0; a < room; ++a) chosen.push_back(next[a].second);
+    }
     if (lowest >= 0) chosen.push_back(lowest);
     if (highest >= 0) chosen.push_back(highest);
     std::sort(chosen.begin(), chosen.end());
     chosen.erase(std::unique(chosen.begin(), chosen.end()), chosen.end());
-    return chosen;
+    return {std::move(chosen), complete};
 }
 
 }  // namespace maxmargin

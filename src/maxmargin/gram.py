@@ -55,6 +55,15 @@ class Gram(ABC):
     def in_float64(self) -> Gram:
         """The same matrix with entries computed in float64."""
 
+    @property
+    @abstractmethod
+    def remembers(self) -> bool:
+        """Whether a row that was computed once is kept, so that using it again costs little."""
+
+    @abstractmethod
+    def subset(self, members: Indices) -> Gram:
+        """The matrix over some of the samples, in that order, without what is cached."""
+
     @abstractmethod
     def restrict(self, segments: tuple[int, ...]) -> Gram:
         """The matrix over some of the segments the training set was cut into, sharing what is cached."""
@@ -149,6 +158,14 @@ class BlockGram(Gram):
 
     def in_float64(self) -> Gram:
         return self
+
+    @property
+    def remembers(self) -> bool:
+        n = self._segments[-1]
+        return self._cache.budget_bytes >= 8 * n * n
+
+    def subset(self, members: Indices) -> BlockGram:
+        return BlockGram(self.kernel, self.X, self._cache.budget_bytes, self._segments, self._members[members], self._cache)
 
     def restrict(self, segments: tuple[int, ...]) -> BlockGram:
         edges = self._segments

@@ -50,6 +50,12 @@ public:
     const Kernel& kernel() const { return kernel_; }
     const Samples<T>& samples() const { return samples_; }
     std::int64_t entries_computed() const { return entries_computed_; }
+    std::int64_t cached_rows() const { return cache_.capacity(); }  // at most
+
+    // The kernel matrix of some of the samples, without a cache.
+    Gram subset(const std::int32_t* members, std::int64_t n_members) const {
+        return Gram(kernel_, Samples<T>(samples_, members, n_members), {0, n_members}, 0);
+    }
 
     // out += sum_a weights[a] k(x_rows[a], .) over the columns of the given segments, one after the other.
     void accumulate(const std::int32_t* rows, const double* weights, std::int64_t n_rows, const std::vector<int>& segments, double* out);

@@ -21,11 +21,18 @@ struct Violation {
 };
 Violation measure_violation(const DualState& state);
 
-// A working set of at most `size` variables, sorted: the free ones, and violators (variables whose G is on the wrong side of the
+// The variables of the next tile, sorted. `complete` says that no free variable and no violator was left out.
+struct WorkingSet {
+    std::vector<std::int32_t> members;
+    bool complete;
+};
+
+// A working set of at most about `size` variables: the free ones, and violators (variables whose G is on the wrong side of the
 // level by more than `threshold`). Where there are too many violators they are drawn at random, not taken from the top: the
-// worst ones resemble each other, and the tile of a random draw says more about the whole problem. The most violating pair is
-// always in, which is what makes the decomposition converge.
-std::vector<std::int32_t> choose_working_set(const DualState& state, const Violation& violation, double threshold, std::int64_t size,
-                                             std::uint64_t seed);
+// worst ones resemble each other, and the tile of a random draw says more about the whole problem. Where all fit, the variables
+// nearest to becoming violators fill up to half of what is there: they are the next ones. The most violating pair is always in,
+// which is what makes the decomposition converge.
+WorkingSet choose_working_set(const DualState& state, const Violation& violation, double threshold, std::int64_t size,
+                              std::uint64_t seed);
 
 }  // namespace maxmargin

@@ -60,8 +60,9 @@ class Backend(ABC):
         threshold: float,
         size: int,
         seed: int,
-    ) -> Indices:
-        """The free variables and violators beyond `threshold`, at most about `size` of them, sorted."""
+    ) -> tuple[Indices, bool]:
+        """The free variables and violators beyond `threshold`, at most about `size` of them, sorted; whether that is all
+        of them."""
 
     @abstractmethod
     def solve_tile(

@@ -53,7 +53,7 @@ class NativeBackend(Backend):
         threshold: float,
         size: int,
         seed: int,
-    ) -> Indices:
+    ) -> tuple[Indices, bool]:
         return _native.choose_working_set(
             beta, problem.lower, problem.upper, gradient, problem.coupled, violation, threshold, size, seed
         )
@@ -164,6 +164,17 @@ class NativeGram(Gram):
         wide = NativeGram(self.kernel, self.X, np.dtype(np.float64), self._budget, self._edges)
         wide._chosen, wide._members = self._chosen, self._members
         return wide
+
+    @property
+    def remembers(self) -> bool:
+        return self._gram.cached_rows >= len(self)
+
+    def subset(self, members: Indices) -> NativeGram:
+        part = object.__new__(NativeGram)
+        part.__dict__.update(self.__dict__)
+        part._edges, part._chosen, part._members = (0, len(members)), (0,), None
+        part._gram = self._gram.subset(self._global(members))
+        return part
 
     def restrict(self, segments: tuple[int, ...]) -> NativeGram:
         part = object.__new__(NativeGram)

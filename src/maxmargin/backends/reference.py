@@ -47,7 +47,7 @@ class ReferenceBackend(Backend):
         threshold: float,
         size: int,
         seed: int,
-    ) -> Indices:
+    ) -> tuple[Indices, bool]:
         rng = np.random.default_rng(seed)
         rise, fall = beta < problem.upper, beta > problem.lower
         free = np.flatnonzero(rise & fall)
@@ -55,6 +55,7 @@ class ReferenceBackend(Backend):
             fall & (gradient > violation.level + threshold)
         )
         violators = np.flatnonzero(wrong_side & ~(rise & fall))
+        complete = len(free) + len(violators) <= size
         room_for_free = max(int(SHARE_FOR_FREE * size), size - len(violators))
         if len(free) > room_for_free:
             free = rng.choice(free, room_for_free, replace=False)
@@ -64,7 +65,7 @@ class ReferenceBackend(Backend):
             (rise, gradient[rise].argmin() if rise.any() else None),
             (fall, gradient[fall].argmax() if fall.any() else None),
         ) if pick is not None]
-        return np.unique(np.concatenate([free, violators, *worst])).astype(np.int32)
+        return np.unique(np.concatenate([free, violators, *worst])).astype(np.int32), complete
 
     def solve_tile(
         self, tile: Any, problem: DualProblem, beta: Vector, gradient: Vector, tolerance: float, max_steps: int

@@ -1,19 +1,24 @@
-"""The fast solver: decomposition into tiles, each solved by second-order SMO with Newton steps.
+"""The fast solver: decomposition on three levels, the lowest of them second-order SMO with Newton steps.
 
     repeat
-        1. working set: the free variables, and violators drawn at random (at most TILE in all)
-        2. its kernel tile; the inner solve minimises over it, to a tenth of the present violation
+        1. working set: the free variables, and violators drawn at random
+        2. minimise over the working set, to a tenth of the present violation
         3. kernel rows of the variables that moved update the gradient of all
     until no variable violates the optimality conditions by more than tol
+
+A working set of at most TILE variables is a dense tile, minimised in one call of the backend. Where kernel rows are computed
+anew each time they are needed, step 3 costs the most by far, so the working set of a large problem is a *pool* of many
+tiles, minimised by this same loop over the pool alone; what its variables did to each other on the way there never reaches
+the rest of the problem, only where they ended.
 
 A problem that fits into one tile is one tile.
 
 **Arithmetic.** Duals and gradients are float64. Kernel entries are float32 while that suffices: an entry off by e_ij puts
-the gradient off by sum_j e_ij beta_j, so the error grows with |beta|, that is with C. Therefore, when the float32
-iteration has converged, the gradient is computed anew in float64 where it decides anything: at the free variables and at
-those near the level that separates rising from falling (the *band*). The difference tells how large the error is. If the
-band is small, the problem restricted to it is solved once more in float64, from the exact gradient; if it is not, the
-whole iteration goes on in float64 from where it is.
+the gradient off by sum_j e_ij beta_j, so the error grows with |beta|, that is with C. Therefore, when a tile holds all free
+variables and all violators, which is how a run ends, the gradient is computed anew in float64 at its members and the tile
+is float64 too. The difference tells how large the error is. Members of the tile are then exact, and the others are on their
+side of the level by more than the error; if so many are close to it that they make no tile, the whole iteration goes on
+in float64 from where it is.
 """
 
 from __future__ import annotations
@@ -32,10 +37,12 @@ from maxmargin.solution import Solution, Status, Trace
 Vector = NDArray[np.float64]
 Indices = NDArray[np.int32]
 
-TILE = 2048  # variables of a working set
-LARGEST_BAND = 3072  # variables of the float64 problem that ends a float32 run
+TILE = 2048  # variables of a working set that is one tile
+POOL_SHARE = 0.125  # of all variables, in a working set that is a pool
+LARGEST_EXACT_TILE = 3072  # variables of a float64 tile that ends a float32 run
 STEPS_AT_ONCE = 20_000  # of an inner solve, so that an interrupt is seen within a fraction of a second
 INNER_REDUCTION = 0.1  # of the violation, by one inner solve
+NEGLIGIBLE = 0.25  # of tol: a variable this little on the wrong side is no violator
 SAFETY = 4.0  # times the largest rounding error of the gradient that was seen
 POLISH = 1e-12  # the violation to which a single float64 tile is solved
 TOUCHING = 1e-12  # hard margin: squared distance of the hulls, relative to the data, that counts as none
@@ -51,8 +58,13 @@ def solve(
     start: Vector | None = None,
 ) -> Solution:
     """Minimise `problem` over the kernel matrix `gram` from `start` (zero if none is given)."""
-    run = _Run(problem, gram, backend, stop, control, start)
-    status = run.in_one_tile() if len(problem) <= TILE else run.by_tiles()
+    beta = np.zeros(len(problem)) if start is None else np.clip(start, problem.lower, problem.upper)
+    run = _Run(problem, gram, backend, stop.tol, control, beta, problem.linear.copy())
+    run.add_to_gradient(np.flatnonzero(beta).astype(np.int32), beta[beta != 0.0])
+    if len(problem) <= TILE and gram.dtype == np.float64:
+        status = _solve_one_tile(run, stop)
+    else:
+        status = run.iterate(stop)
     if run.lowest_curvature < -INDEFINITE and status is Status.CONVERGED:
         status = Status.STATIONARY
     return Solution(
@@ -60,140 +72,168 @@ def solve(
     )
 
 
+def _solve_one_tile(run: _Run, stop: Stop) -> Status:
+    """All variables at once: solve to tol, then polish, which Newton steps make nearly free."""
+    everything = np.arange(len(run.problem), dtype=np.int32)
+    tile = run.gram.tile(everything, run.problem.shift)
+    for iteration in itertools.count():
+        steps = run.minimise_tile(tile, run.problem, run.beta, run.gradient, stop.tol)
+        run.measure()
+        if (ended := run.ended(iteration, stop)) is not None:
+            return ended
+        if run.violation.value <= stop.tol:
+            break
+        if steps == 0:
+            return Status.STALLED
+    run.minimise_tile(tile, run.problem, run.beta, run.gradient, POLISH, 10 * len(run.problem) + 100)
+    run.measure()
+    return Status.CONVERGED
+
+
 class _Run:
-    """The state of one solve: beta, the gradient there, and what has been seen on the way."""
+    """A point on its way: beta, the gradient there, and what has been seen."""
 
     def __init__(
         self,
         problem: DualProblem,
         gram: Gram,
         backend: Backend,
-        stop: Stop,
+        tol: float,
         control: Control,
-        start: Vector | None,
+        beta: Vector,
+        gradient: Vector,
+        pools: bool = True,
     ) -> None:
-        self.problem, self.gram, self.backend, self.stop, self.control = problem, gram, backend, stop, control
-        self.beta = np.zeros(len(problem)) if start is None else np.clip(start, problem.lower, problem.upper)
-        self.gradient = problem.linear.copy()
+        self.problem, self.gram, self.backend, self.control = problem, gram, backend, control
+        self.tol = tol
+        self.beta, self.gradient = beta, gradient
         self.steps = 0
         self.lowest_curvature = 0.0
         self.trace = Trace()
         self.violation = Violation(np.inf, 0.0, 0)
         self._worst_violation = 0.0
-        if start is not None:
-            moved = np.flatnonzero(self.beta).astype(np.int32)
-            self._add_to_gradient(moved, self.beta[moved])
+        self._exact = gram.dtype == np.float64  # whether the gradient is exact where it decides anything
+        n = len(problem)
+        self._pool_size = max(2 * TILE, int(POOL_SHARE * n)) if pools and n > 4 * TILE and not gram.remembers else 0
 
-    # --- the outer loop -------------------------------------------------------------------------------------------
+    # --- the loop -------------------------------------------------------------------------------------------------
 
-    def by_tiles(self) -> Status:
-        tol = self.stop.tol
+    def iterate(self, stop: Stop | None = None) -> Status:
+        """Improve working sets until the violation is within tol. With a `stop` this is the whole problem: iterations are
+        recorded and reported, and the end is exact."""
         for iteration in itertools.count():
-            self._measure()
-            if (ended := self._ended(iteration)) is not None:
+            self.measure()
+            ended = self.control.ended() if stop is None else self.ended(iteration, stop)
+            if ended is Status.GAP_REACHED:
                 return ended
-            if self.violation.value <= tol:
-                if self._settle_in_float64():
-                    return Status.CONVERGED
-                continue
-            members = self.backend.choose_working_set(
-                self.problem, self.beta, self.gradient, self.violation, 0.25 * tol, TILE, seed=iteration
-            )
-            if not self._improve(members, INNER_REDUCTION * max(tol, self.violation.value)):
+            if self.violation.value <= self.tol and (stop is None or self._exact):
+                return Status.CONVERGED
+            if ended is not None:
+                return ended
+            members, complete = self._choose(TILE, iteration)
+            if complete and stop is not None and not self._exact:
+                moved = self._improve_exactly(members)
+            elif complete or not self._pool_size:
+                moved = self._improve_tile(members)
+            else:
+                moved = self._improve_pool(self._choose(self._pool_size, iteration)[0])
+            if not moved:
                 return Status.STALLED
         raise AssertionError("unreachable")
 
-    def in_one_tile(self) -> Status:
-        """All variables at once: solve to tol, then polish, which Newton steps make nearly free."""
-        if self.gram.dtype != np.float64:
-            return self.by_tiles()
-        everything = np.arange(len(self.problem), dtype=np.int32)
-        tile = self.gram.tile(everything, self.problem.shift)
-        for iteration in itertools.count():
-            result = self.backend.solve_tile(
-                tile, self.problem, self.beta, self.gradient, self.stop.tol, self.control.steps_left(STEPS_AT_ONCE)
-            )
-            self._count(result.steps)
-            self.lowest_curvature = min(self.lowest_curvature, result.lowest_curvature)
-            self._measure()
-            if (ended := self._ended(iteration)) is not None:
-                return ended
-            if self.violation.value <= self.stop.tol:
-                break
-            if result.steps == 0:
-                return Status.STALLED
-        polish = self.control.steps_left(10 * len(self.problem) + 100)
-        result = self.backend.solve_tile(tile, self.problem, self.beta, self.gradient, POLISH, polish)
-        self._count(result.steps)
-        self._measure()
-        return Status.CONVERGED
+    def _choose(self, size: int, seed: int) -> tuple[Indices, bool]:
+        return self.backend.choose_working_set(
+            self.problem, self.beta, self.gradient, self.violation, NEGLIGIBLE * self.tol, size, seed
+        )
 
-    # --- its steps ------------------------------------------------------------------------------------------------
+    def _target(self) -> float:
+        """The violation to which a working set is minimised."""
+        return INNER_REDUCTION * max(self.tol, self.violation.value)
 
-    def _improve(self, members: Indices, tolerance: float) -> bool:
-        """Minimise over `members`; False if nothing moved."""
+    def _improve_tile(self, members: Indices) -> bool:
+        """Minimise over a dense tile; False if nothing moved."""
         problem = self.problem.restrict(members)
         beta, gradient = self.beta[members], self.gradient[members]
-        result = self.backend.solve_tile(
-            self.gram.tile(members, problem.shift),
-            problem,
-            beta,
-            gradient,
-            tolerance,
-            self.control.steps_left(STEPS_AT_ONCE),
-        )
-        self._count(result.steps)
-        self.lowest_curvature = min(self.lowest_curvature, result.lowest_curvature)
+        self.minimise_tile(self.gram.tile(members, problem.shift), problem, beta, gradient, self._target())
         return self._move(members, beta)
+
+    def _improve_pool(self, members: Indices) -> bool:
+        """Minimise over a pool, by this loop over the pool alone; False if nothing moved."""
+        pool = _Run(
+            self.problem.restrict(members),
+            self.gram.subset(members),
+            self.backend,
+            self._target(),
+            self.control,
+            self.beta[members],
+            self.gradient[members],
+            pools=False,
+        )
+        pool.iterate()
+        self.steps += pool.steps
+        self.lowest_curvature = min(self.lowest_curvature, pool.lowest_curvature)
+        return self._move(members, pool.beta)
+
+    def _improve_exactly(self, members: Indices) -> bool:
+        """Minimise over a float64 tile that holds every free variable and violator, from the float64 gradient."""
+        exact = self._exact_gradient(members)
+        error = SAFETY * float(np.abs(exact - self.gradient[members]).max(initial=0.0))
+        if error > NEGLIGIBLE * self.tol:  # then others may be on the wrong side too
+            members = self._band(members, 2.0 * (self.tol + error))
+            if len(members) > LARGEST_EXACT_TILE:
+                self._go_on_in_float64()
+                return True
+            exact = self._exact_gradient(members)
+        problem, beta = self.problem.restrict(members), self.beta[members]
+        target = INNER_REDUCTION * max(self.tol, INNER_REDUCTION * self.violation.value)
+        self.minimise_tile(self.gram.exact_tile(members, problem.shift), problem, beta, exact, target)
+        self._move(members, beta)
+        self.gradient[members] = exact
+        self._exact = True
+        return True
+
+    def minimise_tile(
+        self,
+        tile: object,
+        problem: DualProblem,
+        beta: Vector,
+        gradient: Vector,
+        tolerance: float,
+        at_most: int = STEPS_AT_ONCE,
+    ) -> int:
+        """Solve a tile in place; the number of steps it took."""
+        result = self.backend.solve_tile(
+            tile, problem, beta, gradient, tolerance, self.control.steps_left(at_most)
+        )
+        self.steps += result.steps
+        self.control.steps += result.steps
+        self.lowest_curvature = min(self.lowest_curvature, result.lowest_curvature)
+        return result.steps
 
     def _move(self, members: Indices, after: Vector) -> bool:
         change = after - self.beta[members]
         moved = change != 0.0
         if not moved.any():
             return False
-        self._add_to_gradient(members[moved], change[moved])
+        self.add_to_gradient(members[moved], change[moved])
         self.beta[members] = after
+        self._exact = self.gram.dtype == np.float64
         return True
 
-    def _add_to_gradient(self, rows: Indices, change: Vector) -> None:
+    def add_to_gradient(self, rows: Indices, change: Vector) -> None:
+        if not len(rows):
+            return
         self.gram.accumulate(rows, change, self.gradient)
         if self.problem.shift is not None:
             self.gradient[rows] += self.problem.shift[rows] * change
 
-    def _settle_in_float64(self) -> bool:
-        """After a float32 run: make the gradient exact where it matters; True if the point is still optimal to tol."""
-        if self.gram.dtype == np.float64:
-            return True
-        tol = self.stop.tol
-        band = self._band(2.0 * tol)
-        exact = self._exact_gradient(band)
-        error = SAFETY * float(np.abs(exact - self.gradient[band]).max(initial=0.0))
-        if error > 0.5 * tol:  # then samples further out may be on the wrong side too
-            band = self._band(2.0 * tol + 2.0 * error)
-            exact = self._exact_gradient(band)
-        if len(band) > LARGEST_BAND:
-            self._go_on_in_float64()
-            return False
-        problem = self.problem.restrict(band)
-        beta, gradient = self.beta[band], exact.copy()
-        result = self.backend.solve_tile(
-            self.gram.exact_tile(band, problem.shift),
-            problem,
-            beta,
-            gradient,
-            INNER_REDUCTION * tol,
-            self.control.steps_left(STEPS_AT_ONCE),
-        )
-        self._count(result.steps)
-        self._move(band, beta)
-        self.gradient[band] = gradient
-        self._measure()
-        return self.violation.value <= tol
+    # --- from float32 to float64 ----------------------------------------------------------------------------------
 
-    def _band(self, width: float) -> Indices:
-        free = (self.beta > self.problem.lower) & (self.beta < self.problem.upper)
+    def _band(self, members: Indices, width: float) -> Indices:
+        """`members`, and all whose gradient is within `width` of the level."""
         near = np.abs(self.gradient - self.violation.level) <= width
-        return np.flatnonzero(free | near).astype(np.int32)
+        near[members] = True
+        return np.flatnonzero(near).astype(np.int32)
 
     def _exact_gradient(self, at: Indices) -> Vector:
         support = np.flatnonzero(self.beta).astype(np.int32)
@@ -206,20 +246,17 @@ class _Run:
         self.gram = self.gram.in_float64()
         self.gradient = self.problem.linear.copy()
         support = np.flatnonzero(self.beta).astype(np.int32)
-        self._add_to_gradient(support, self.beta[support])
+        self.add_to_gradient(support, self.beta[support])
+        self._exact = True
 
     # --- bookkeeping ----------------------------------------------------------------------------------------------
 
-    def _count(self, steps: int) -> None:
-        self.steps += steps
-        self.control.steps += steps
-
-    def _measure(self) -> None:
+    def measure(self) -> None:
         self.violation = self.backend.measure_violation(self.problem, self.beta, self.gradient)
         self._worst_violation = max(self._worst_violation, self.violation.value)
 
-    def _ended(self, iteration: int) -> Status | None:
-        """Record this iteration; the reason to end, if there is one other than tol."""
+    def ended(self, iteration: int, stop: Stop) -> Status | None:
+        """Record and report this iteration; the reason to end, if there is one other than tol."""
         problem, violation = self.problem, self.violation
         dual = problem.dual_value(self.beta, self.gradient)
         gap = float(problem.gap_terms(self.beta, self.gradient, violation.level).sum())
@@ -228,18 +265,18 @@ class _Run:
         if problem.hard and self._hulls_meet():
             return Status.NOT_SEPARABLE
         told = self.control.report(iteration, violation.value, relative, self._fraction())
-        if self.stop.gap_tol is not None and relative <= self.stop.gap_tol:
+        if stop.gap_tol is not None and relative <= stop.gap_tol:
             return Status.GAP_REACHED
-        if violation.value <= self.stop.tol:
+        if violation.value <= stop.tol:
             return None
         return told or self.control.ended()
 
     def _fraction(self) -> float:
         """Log-scale progress of the violation from its worst to tol."""
-        worst, now, tol = self._worst_violation, self.violation.value, self.stop.tol
-        if now <= tol or worst <= tol:
+        worst, now = self._worst_violation, self.violation.value
+        if now <= self.tol or worst <= self.tol:
             return 1.0
-        return float(np.log(worst / now) / np.log(worst / tol))
+        return float(np.log(worst / now) / np.log(worst / self.tol))
 
     def _hulls_meet(self) -> bool:
         """beta / (sum |beta| / 2) is a point of each class's convex hull; beta' K beta is their squared distance."""

@@ -1,0 +1,25 @@
+// The smallest test framework: a test is a function with a name, a check is a condition with a place.
+#pragma once
+#include <cmath>
+#include <functional>
+#include <string>
+
+namespace tests {
+
+void note_check(bool holds, const char* condition, const char* file, int line);
+#define CHECK(condition) ::tests::note_check((condition), #condition, __FILE__, __LINE__)
+
+// Run one test; it passes if all its checks hold.
+void run(const std::string& name, const std::function<void()>& test);
+
+// |a - b| <= tolerance, and false where either is NaN.
+inline bool close(double a, double b, double tolerance) { return std::abs(a - b) <= tolerance; }
+
+// The chapters of the book, each in a file of its own.
+void test_kernels();
+void test_gram();
+void test_weighted_sums();
+void test_working_set();
+void test_inner_smo();
+
+}  // namespace tests

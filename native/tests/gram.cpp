@@ -1,0 +1,107 @@
+// Sums of kernel rows, with and without a cache, over all segments or some.
+#include <numeric>
+
+#include "check.hpp"
+#include "data.hpp"
+
+namespace tests {
+namespace {
+
+// Many sums over changing rows and segments: what the cache keeps, evicts and half fills must never change a sum.
+template <class T>
+void test_accumulate(const Kernel& kernel, Storage storage, int d, std::int64_t rows_kept) {
+    const int n = 210;
+    const std::vector<std::int64_t> edges{0, 70, 71, 135, n};
+    const Data<T> data(n, d, 5 + d);
+    std::vector<double> K(std::size_t(n) * n);
+    for (int i = 0; i < n; ++i)
+        for (int j = 0; j < n; ++j) K[std::size_t(i) * n + j] = plain_kernel(kernel, data.row(i), data.row(j), d);
+
+    Gram<T> gram(kernel, data.samples(storage), edges, rows_kept * n * std::int64_t(sizeof(T)));
+    std::mt19937 random(3);
+    const std::vector<std::vector<int>> choices{{0, 1, 2, 3}, {0, 2}, {1}, {3, 0}, {2, 3}};
+    for (int round = 0; round < 30; ++round) {
+        const std::vector<int>& segments = choices[random() % choices.size()];
+        std::vector<std::int32_t> rows(n), columns;
+        std::iota(rows.begin(), rows.end(), 0);
+        std::shuffle(rows.begin(), rows.end(), random);
+        rows.resize(1 + random() % 40);
+        for (int s : segments)
+            for (std::int64_t c = edges[s]; c < edges[s + 1]; ++c) columns.push_back(static_cast<std::int32_t>(c));
+
+        std::vector<double> weights(rows.size()), sums(columns.size(), 1.0);
+        for (double& weight : weights) weight = random() % 2 ? 0.75 : -1.25;
+        gram.accumulate(rows.data(), weights.data(), std::int64_t(rows.size()), segments, sums.data());
+        double error = 0.0;
+        for (std::size_t c = 0; c < columns.size(); ++c) {
+            double expected = 1.0;
+            for (std::size_t a = 0; a < rows.size(); ++a) expected += weights[a] * K[std::size_t(rows[a]) * n + columns[c]];
+            error = std::max(error, std::abs(sums[c] - expected));
+        }
+        CHECK(error <= 60.0 * tolerance<T>(kernel));
+    }
+}
+
+// With room for all rows each entry is computed once; with none, every time.
+void test_what_is_computed() {
+    const int n = 150, d = 3;
+    const Data<double> data(n, d, 1);
+    std::vector<std::int32_t> rows(n);
+    std::iota(rows.begin(), rows.end(), 0);
+    const std::vector<double> weights(n, 1.0);
+    std::vector<double> sums(n);
+    for (const bool keep : {true, false}) {
+        Gram<double> gram({KernelKind::rbf, 0.5}, data.samples(Storage::dense), {0, 50, n}, keep ? n * n * 8 : 0);
+        for (int round = 0; round < 3; ++round) gram.accumulate(rows.data(), weights.data(), n, {0, 1}, sums.data());
+        CHECK(gram.entries_computed() == (keep ? 1 : 3) * n * n);
+    }
+}
+
+void test_cache_budget() {
+    const RowCache<float> cache(1000, {0, 400, 1000}, 4 * 1000 * 7 + 3999);
+    CHECK(cache.capacity() == 7);
+    CHECK(cache.bytes() <= 4 * 1000 * 7 + 3999);
+    CHECK(RowCache<float>(1000, {0, 1000}, 3999).capacity() == 0);
+    CHECK(RowCache<float>(10, {0, 10}, 1 << 20).capacity() == 10);
+}
+
+// The least recently used row makes room, never one that is in use.
+void test_eviction() {
+    RowCache<double> cache(10, {0, 10}, 3 * 10 * 8);
+    cache.begin_use();
+    for (int row : {0, 1, 2}) CHECK(cache.claim(row) != nullptr), cache.mark_filled(row, 0);
+    CHECK(cache.claim(3) == nullptr);  // all three in use
+    cache.begin_use();
+    cache.touch(0);
+    cache.begin_use();
+    cache.touch(0);
+    CHECK(cache.claim(4) != nullptr);
+    CHECK(cache.holds(0, 0));
+    CHECK(!cache.holds(4, 0));  // claimed, not filled
+    CHECK(cache.holds(1, 0) != cache.holds(2, 0));
+}
+
+template <class T>
+void test_sums() {
+    for (const auto& [name, kernel] : kernels())
+        for (Storage storage : {Storage::dense, Storage::csr64})
+            for (int d : {2, 57, 300})
+                for (std::int64_t rows_kept : {0, 5, 45, 1000}) {
+                    if (!offered(kernel, storage)) continue;
+                    run(std::string("accumulate ") + name + ", " + name_of<T>() + ", " + name_of(storage) + ", d = " +
+                            std::to_string(d) + ", cache of " + std::to_string(rows_kept) + " rows",
+                        [&] { test_accumulate<T>(kernel, storage, d, rows_kept); });
+                }
+}
+
+}  // namespace
+
+void test_gram() {
+    test_sums<float>();
+    test_sums<double>();
+    run("entries computed", test_what_is_computed);
+    run("cache budget", test_cache_budget);
+    run("cache eviction", test_eviction);
+}
+
+}  // namespace tests

@@ -1,0 +1,153 @@
+// The inner solver on random problems: optimal to tolerance, inside the box, on the constraint, with a true gradient.
+#include <limits>
+#include <random>
+
+#include "check.hpp"
+#include "data.hpp"
+
+namespace tests {
+namespace {
+
+enum class Box { finite, half_line };
+
+template <class T>
+struct Problem {
+    int m;
+    Tile<T> K;
+    std::vector<double> lower, upper, beta, gradient, linear;
+
+    // C-SVC on random labels over an RBF kernel: K is positive definite, and many variables end up at a bound.
+    Problem(int size, Box box, double C, double shift, unsigned seed) : m(size) {
+        const Data<T> data(m, 5, seed);
+        K.resize(m);
+        for (int a = 0; a < m; ++a)
+            for (int b = 0; b < m; ++b)
+                K.row(a)[b] = static_cast<T>(plain_kernel({KernelKind::rbf, 1.0}, data.row(a), data.row(b), 5) + (a == b) * shift);
+        for (int k = 0; k < m; ++k) {
+            const double sign = (data.row(k)[0] > 0.0) != (k % 7 == 0) ? 1.0 : -1.0;
+            const double reach = box == Box::finite ? C : std::numeric_limits<double>::infinity();
+            linear.push_back(-sign);
+            lower.push_back(sign > 0.0 ? 0.0 : -reach);
+            upper.push_back(sign > 0.0 ? reach : 0.0);
+        }
+        beta.assign(m, 0.0);
+        gradient = linear;
+    }
+
+    std::vector<double> true_gradient() const {
+        std::vector<double> G = linear;
+        for (int a = 0; a < m; ++a)
+            for (int b = 0; b < m; ++b) G[a] += static_cast<double>(K.row(a)[b]) * beta[b];
+        return G;
+    }
+    double violation(bool coupled) const {
+        const std::vector<double> G = true_gradient();
+        double lowest = coupled ? 1e300 : 0.0, highest = coupled ? -1e300 : 0.0;
+        for (int k = 0; k < m; ++k) {
+            if (beta[k] < upper[k]) lowest = std::min(lowest, G[k]);
+            if (beta[k] > lower[k]) highest = std::max(highest, G[k]);
+        }
+        return coupled ? std::max(0.0, highest - lowest) : std::max(-lowest, highest);
+    }
+    TileResult solve(bool coupled, double tolerance, long max_steps) {
+        TileProblem<T> problem{K, lower.data(), upper.data(), beta.data(), gradient.data(), coupled, tolerance, max_steps};
+        return loops<T>().solve_tile(problem);
+    }
+    void check_feasible(bool coupled) const {
+        double sum = 0.0, size = 0.0;
+        bool inside = true;
+        for (int k = 0; k < m; ++k) {
+            inside = inside && lower[k] <= beta[k] && beta[k] <= upper[k];
+            sum += beta[k];
+            size += std::abs(beta[k]);
+        }
+        CHECK(inside);
+        if (coupled) CHECK(std::abs(sum) <= 1e-13 * std::max(1.0, size));
+    }
+    void check_gradient() const {
+        const std::vector<double> G = true_gradient();
+        double size = 1.0, error = 0.0;
+        for (double value : beta) size += std::abs(value);
+        for (int k = 0; k < m; ++k) error = std::max(error, std::abs(G[k] - gradient[k]));
+        CHECK(error <= 1e-12 * size);
+    }
+};
+
+template <class T>
+void test_optimum(int m, Box box, double C, bool coupled, double tolerance) {
+    Problem<T> problem(m, box, C, box == Box::finite ? 0.0 : 0.5 / C, 31 + m);
+    const TileResult result = problem.solve(coupled, tolerance, 1'000'000);
+    CHECK(result.steps < 1'000'000);
+    CHECK(result.violation <= tolerance);
+    CHECK(problem.violation(coupled) <= tolerance + 1e-10 * (1.0 + C));
+    CHECK(result.lowest_curvature >= -1e-6);
+    problem.check_feasible(coupled);
+    problem.check_gradient();
+}
+
+// Stopped early and started again, it goes on from where it is.
+template <class T>
+void test_restart(bool coupled) {
+    Problem<T> problem(100, Box::finite, 10.0, 0.0, 5);
+    long steps = 0;
+    for (int round = 0; round < 10'000; ++round) {
+        const TileResult result = problem.solve(coupled, 1e-6, 7);
+        CHECK(result.steps <= 7);
+        problem.check_feasible(coupled);
+        steps += result.steps;
+        if (result.violation <= 1e-6) break;
+    }
+    CHECK(steps > 7);
+    CHECK(problem.violation(coupled) <= 1e-6 + 1e-9);
+    problem.check_gradient();
+}
+
+// Duplicate samples with opposite labels have no curvature between them, and no step may be infinite.
+template <class T>
+void test_duplicates(bool coupled) {
+    Problem<T> problem(64, Box::finite, 2.0, 0.0, 8);
+    for (int a = 0; a < 64; ++a)
+        for (int b = 0; b < 64; ++b) problem.K.row(a)[b] = T(1);
+    const TileResult result = problem.solve(coupled, 1e-3, 100'000);
+    CHECK(result.violation <= 1e-3);
+    problem.check_feasible(coupled);
+    problem.check_gradient();
+}
+
+// A negative direction is reported, and ends at the box.
+template <class T>
+void test_indefinite() {
+    Problem<T> problem(10, Box::finite, 1.0, 0.0, 8);
+    for (int a = 0; a < 10; ++a) problem.K.row(a)[a] = T(-1);
+    const TileResult result = problem.solve(true, 1e-3, 10'000);
+    CHECK(result.steps < 10'000);
+    CHECK(result.lowest_curvature < -0.1);
+    problem.check_feasible(true);
+}
+
+template <class T>
+void test_arithmetic() {
+    const std::string arithmetic = name_of<T>();
+    for (bool coupled : {true, false}) {
+        const std::string kind = arithmetic + (coupled ? ", coupled" : ", not coupled");
+        for (int m : {1, 2, 63, 64, 65, 130, 300})
+            for (double C : {0.1, 10.0, 1000.0})
+                for (double tolerance : {1e-3, 1e-9}) {
+                    const std::string name = "inner solve, " + kind + ", " + std::to_string(m) + " variables, C = " + std::to_string(C);
+                    run(name + ", box", [&] { test_optimum<T>(m, Box::finite, C, coupled, tolerance); });
+                    run(name + ", half-lines", [&] { test_optimum<T>(m, Box::half_line, C, coupled, tolerance); });
+                }
+        run("inner solve restarted, " + kind, [&] { test_restart<T>(coupled); });
+        run("inner solve of duplicates, " + kind, [&] { test_duplicates<T>(coupled); });
+    }
+    run("inner solve, indefinite, " + arithmetic, test_indefinite<T>);
+}
+
+}  // namespace
+
+void test_inner_smo() {
+    test_arithmetic<float>();
+    test_arithmetic<double>();
+}
+
+}  // namespace tests

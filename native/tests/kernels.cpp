@@ -1,0 +1,82 @@
+// Every kernel in every arithmetic and storage, at sizes around the width of a panel, against a plain double loop.
+#include <numeric>
+
+#include "check.hpp"
+#include "data.hpp"
+
+namespace tests {
+namespace {
+
+template <class T>
+void test_tile(const Kernel& kernel, Storage storage, int n, int d) {
+    const Data<T> data(n, d, 17 * n + d);
+    Gram<T> gram(kernel, data.samples(storage), {0, n}, 0);
+    std::vector<std::int32_t> members(n);
+    std::iota(members.rbegin(), members.rend(), 0);  // backwards, so that member and sample differ
+    Tile<T> tile;
+    gram.fill_tile(members.data(), n, tile);
+    CHECK(tile.size() == n);
+
+    double error = 0.0, asymmetry = 0.0, padding = 0.0;
+    for (int a = 0; a < n; ++a) {
+        for (int b = 0; b < n; ++b) {
+            const double expected = plain_kernel(kernel, data.row(members[a]), data.row(members[b]), d);
+            error = std::max(error, std::abs(tile.row(a)[b] - expected));
+            asymmetry = std::max(asymmetry, std::abs(double(tile.row(a)[b]) - tile.row(b)[a]));
+        }
+        for (int b = n; b < tile.stride(); ++b) padding = std::max(padding, std::abs(double(tile.row(a)[b])));
+    }
+    CHECK(error <= tolerance<T>(kernel));
+    CHECK(asymmetry <= tolerance<T>(kernel));
+    CHECK(padding == 0.0);
+
+    std::vector<double> diagonal(n);
+    gram.diagonal(diagonal.data());
+    for (int i = 0; i < n; ++i) CHECK(close(diagonal[i], plain_kernel(kernel, data.row(i), data.row(i), d), tolerance<T>(kernel)));
+}
+
+template <class T>
+void test_arithmetic() {
+    for (const auto& [name, kernel] : kernels())
+        for (Storage storage : {Storage::dense, Storage::csr32, Storage::csr64}) {
+            if (!offered(kernel, storage)) continue;
+            for (int d : {1, 2, 13, 57, 300})
+                for (int n : {1, 63, 64, 65, 130})
+                    run(std::string("kernel ") + name + ", " + name_of<T>() + ", " + name_of(storage) + ", " + std::to_string(n) +
+                            " x " + std::to_string(d),
+                        [&] { test_tile<T>(kernel, storage, n, d); });
+        }
+}
+
+// The exponential is a polynomial of ours: over its whole range, down to where the result is as good as zero.
+template <class T>
+void test_exponential() {
+    const double lowest = sizeof(T) == 4 ? -86.0 : -700.0, limit = sizeof(T) == 4 ? 5e-7 : 1e-15;
+    const int n = 4096;
+    std::vector<T> tile(n);
+    for (int j = 0; j < n; ++j) tile[j] = static_cast<T>(-lowest * j / (n - 1.0));
+    const std::vector<T> distance = tile;
+    loops<T>().apply_kernel({KernelKind::rbf, 1.0}, false, tile.data(), 1, n, nullptr, nullptr);
+    double error = 0.0;
+    for (int j = 0; j < n; ++j) {
+        const double expected = std::exp(-static_cast<double>(distance[j]));
+        // the argument of a float exponential is itself rounded, by its size times 2^-24
+        error = std::max(error, std::abs(tile[j] / expected - 1.0) / (1.0 + (sizeof(T) == 4 ? distance[j] : 0.0)));
+    }
+    CHECK(tile[0] == T(1));
+    CHECK(error <= limit);
+    tile[0] = static_cast<T>(-2.0 * lowest);
+    loops<T>().apply_kernel({KernelKind::rbf, 1.0}, false, tile.data(), 1, 1, nullptr, nullptr);
+    CHECK(tile[0] >= T(0) && tile[0] <= T(1e-37));
+}
+
+}  // namespace
+
+void test_kernels() {
+    test_arithmetic<float>();
+    test_arithmetic<double>();
+    run("exponential, float", test_exponential<float>);
+    run("exponential, double", test_exponential<double>);
+}
+
+}  // namespace tests

@@ -1,0 +1,41 @@
+#include <cstdio>
+
+#include "check.hpp"
+#include "levels.hpp"
+#include "plain_blas.hpp"
+
+namespace tests {
+namespace {
+
+std::string running;
+int passed = 0, failed = 0, broken = 0;
+
+}  // namespace
+
+void note_check(bool holds, const char* condition, const char* file, int line) {
+    if (holds) return;
+    if (broken++ == 0) std::printf("%s\n  %s:%d: %s\n", running.c_str(), file, line, condition);
+}
+
+void run(const std::string& name, const std::function<void()>& test) {
+    running = std::string(level_name()) + ", " + name;
+    broken = 0;
+    test();
+    ++(broken == 0 ? passed : failed);
+}
+
+}  // namespace tests
+
+int main() {
+    tests::use_plain_blas();
+    for (int level = 0; level < tests::n_levels(); ++level) {
+        tests::use_level(level);
+        tests::test_kernels();
+        tests::test_gram();
+        tests::test_weighted_sums();
+        tests::test_inner_smo();
+    }
+    tests::test_working_set();
+    std::printf("%d passed, %d failed\n", tests::passed, tests::failed);
+    return tests::failed == 0 ? 0 : 1;
+}

@@ -1,0 +1,65 @@
+#include "plain_blas.hpp"
+
+#include <cmath>
+#include <cstddef>
+
+#include "maxmargin/blas.hpp"
+
+namespace tests {
+namespace {
+
+// C = A' B, column-major: the one form the library asks for (transposed, not transposed, alpha 1, beta 0).
+template <class T>
+void gemm(char*, char*, int* rows, int* columns, int* depth, T*, T* A, int* lda, T* B, int* ldb, T*, T* C, int* ldc) {
+    for (std::ptrdiff_t j = 0; j < *columns; ++j)
+        for (std::ptrdiff_t i = 0; i < *rows; ++i) {
+            T sum = 0;
+            for (std::ptrdiff_t k = 0; k < *depth; ++k) sum += A[i * *lda + k] * B[j * *ldb + k];
+            C[j * *ldc + i] = sum;
+        }
+}
+
+// A = L L', lower triangle, column-major; info > 0 if A is not positive definite.
+void potrf(char*, int* n, double* A, int* lda, int* info) {
+    const std::ptrdiff_t size = *n, stride = *lda;
+    *info = 0;
+    for (std::ptrdiff_t j = 0; j < size; ++j) {
+        for (std::ptrdiff_t i = j; i < size; ++i)
+            for (std::ptrdiff_t k = 0; k < j; ++k) A[j * stride + i] -= A[k * stride + i] * A[k * stride + j];
+        if (!(A[j * stride + j] > 0.0)) {
+            *info = static_cast<int>(j) + 1;
+            return;
+        }
+        const double root = std::sqrt(A[j * stride + j]);
+        for (std::ptrdiff_t i = j; i < size; ++i) A[j * stride + i] /= root;
+    }
+}
+
+// A X = B with the factor above: forwards, then backwards.
+void potrs(char*, int* n, int* columns, double* L, int* lda, double* B, int* ldb, int* info) {
+    const std::ptrdiff_t size = *n, stride = *lda;
+    *info = 0;
+    for (std::ptrdiff_t c = 0; c < *columns; ++c) {
+        double* x = B + c * *ldb;
+        for (std::ptrdiff_t i = 0; i < size; ++i) {
+            for (std::ptrdiff_t k = 0; k < i; ++k) x[i] -= L[k * stride + i] * x[k];
+            x[i] /= L[i * stride + i];
+        }
+        for (std::ptrdiff_t i = size - 1; i >= 0; --i) {
+            for (std::ptrdiff_t k = i + 1; k < size; ++k) x[i] -= L[i * stride + k] * x[k];
+            x[i] /= L[i * stride + i];
+        }
+    }
+}
+
+}  // namespace
+
+void use_plain_blas() {
+    auto& routines = maxmargin::blas::routines;
+    routines.sgemm = gemm<float>;
+    routines.dgemm = gemm<double>;
+    routines.dpotrf = potrf;
+    routines.dpotrs = potrs;
+}
+
+}  // namespace tests
