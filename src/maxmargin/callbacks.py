@@ -1,4 +1,8 @@
-"""Things to watch a fit with. A callback is any callable that takes a `Progress`; returning True stops the fit."""
+"""Things to watch a fit with.
+
+A callback is any callable that takes a `Progress`; returning True stops the fit. If it has a method `close`, that is called
+when the fit ends, however it ends.
+"""
 
 from __future__ import annotations
 
@@ -32,8 +36,6 @@ class ProgressBar:
         machine = f" machine {progress.machine + 1}/{progress.n_machines}" if progress.n_machines > 1 else ""
         self._bar.set_postfix_str(f"gap {progress.gap:.1e}{machine}", refresh=False)
         self._bar.refresh()
-        if progress.fraction >= 1.0:
-            self.close()
 
     def close(self) -> None:
         """Leave the bar on the screen as it is."""

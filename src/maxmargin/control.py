@@ -19,7 +19,7 @@ class Progress:
     """What a callback is told after each outer iteration.
 
     `machine` of `n_machines` counts the binary problems of a multi-class fit. `fraction` is the share of the work that
-    is done, judged by how far the violation has fallen on a logarithmic scale; `gap` is relative.
+    is done, judged by how far the violation has fallen on a logarithmic scale, and never falls; `gap` is relative.
     """
 
     seconds: float
@@ -46,31 +46,28 @@ class Stop:
 
 
 class Control:
-    """The clock, the step counter, the callbacks and the interrupt flag of one fit."""
+    """The clock, the step counter, the callbacks and the interrupt flag of one fit of `n_machines`."""
 
     def __init__(
         self,
         max_seconds: float | None = None,
         max_steps: int = -1,
         callbacks: Sequence[Callable[[Progress], Any]] = (),
+        n_machines: int = 1,
     ) -> None:
         self._started = time.perf_counter()
         self._max_seconds = max_seconds
         self._max_steps = max_steps
         self._callbacks = tuple(callbacks)
+        self._stopped = False
+        self._fraction = 0.0
         self.interrupted = False
         self.steps = 0
-        self.machine, self.n_machines = 0, 1
-        self.machines_done = 0.0
+        self.machine, self.n_machines = 0, n_machines
 
     @property
     def seconds(self) -> float:
         return time.perf_counter() - self._started
-
-    @property
-    def watched(self) -> bool:
-        """Whether anyone wants to know the gap on the way."""
-        return bool(self._callbacks)
 
     def steps_left(self, at_most: int) -> int:
         """How many more steps a solver may take in one go."""
@@ -80,6 +77,8 @@ class Control:
         """The reason to end now, if there is one."""
         if self.interrupted:
             return Status.INTERRUPTED
+        if self._stopped:
+            return Status.STOPPED_BY_CALLBACK
         if self._max_seconds is not None and self.seconds >= self._max_seconds:
             return Status.MAX_SECONDS
         if 0 <= self._max_steps <= self.steps:
@@ -87,24 +86,30 @@ class Control:
         return None
 
     def report(self, iteration: int, violation: float, gap: float, fraction: float) -> Status | None:
-        """Tell the callbacks; one that returns True ends the run."""
+        """Tell the callbacks how far the present machine is; one that returns True ends the fit."""
         if not self._callbacks:
             return None
+        self._fraction = max(self._fraction, min(1.0, (self.machine + fraction) / self.n_machines))
         progress = Progress(
-            self.seconds,
-            self.machine,
-            self.n_machines,
-            iteration,
-            self.steps,
-            violation,
-            gap,
-            min(1.0, (self.machines_done + fraction) / self.n_machines),
+            self.seconds, self.machine, self.n_machines, iteration, self.steps, violation, gap, self._fraction
         )
         answers = [callback(progress) for callback in self._callbacks]
-        return Status.STOPPED_BY_CALLBACK if any(answer is True for answer in answers) else None
+        self._stopped |= any(answer is True for answer in answers)
+        return Status.STOPPED_BY_CALLBACK if self._stopped else None
 
     @contextmanager
-    def catching_interrupts(self) -> Iterator[None]:
+    def running(self) -> Iterator[None]:
+        """The time of the fit: Ctrl-C is caught, and callbacks that have something to close are closed at its end."""
+        try:
+            with self._catching_interrupts():
+                yield
+        finally:
+            for callback in self._callbacks:
+                if callable(close := getattr(callback, "close", None)):
+                    close()
+
+    @contextmanager
+    def _catching_interrupts(self) -> Iterator[None]:
         """Turn the first Ctrl-C into a flag that the solver sees between two tiles; a second one is raised at once.
 
         Only the main thread receives signals; elsewhere this does nothing.

@@ -102,6 +102,6 @@ def one_vs_rest_scores(decisions: Matrix, n_classes: int) -> Matrix:
         decision = decisions[:, column]
         sums[:, i] += decision
         sums[:, j] -= decision
-        counts[:, i] += decision > 0
-        counts[:, j] += decision <= 0
+        counts[:, i] += decision >= 0  # scikit-learn gives a decision of zero to i here, LIBSVM's vote to j
+        counts[:, j] += decision < 0
     return counts + sums / (3.0 * (np.abs(sums) + 1.0))

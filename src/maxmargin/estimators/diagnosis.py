@@ -12,6 +12,9 @@ DWARFS = 100.0  # a spread this many times the median spread dominates every dis
 
 def likely_cause(estimator: Any, X: Any) -> str:
     """A sentence about the features whose scale dwarfs the rest, or about C."""
+    hard = "a large C or a kernel that is nearly singular makes the problem hard: try a smaller C, or more time"
+    if not estimator.kernel_.named:
+        return hard
     if sp.issparse(X):
         mean = np.asarray(X.mean(axis=0)).ravel()
         spread = np.sqrt(np.maximum(np.asarray(X.multiply(X).mean(axis=0)).ravel() - mean**2, 0.0))
@@ -27,4 +30,4 @@ def likely_cause(estimator: Any, X: Any) -> str:
             f"against a median of {typical:.3g}): standardise the features, for example with "
             "sklearn.preprocessing.StandardScaler"
         )
-    return "a large C or a kernel that is nearly singular makes the problem hard: try a smaller C, or more time"
+    return hard

@@ -16,14 +16,15 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from maxmargin.backends import Backend, make_backend
+from maxmargin.backends import BACKENDS, Backend, make_backend
 from maxmargin.callbacks import ProgressBar
 from maxmargin.certificates import Certificate, certify, combine
 from maxmargin.control import Control, Progress, Stop
 from maxmargin.estimators import diagnosis, validation
-from maxmargin.formulations import classification_problem, costs
+from maxmargin.estimators.tasks import CallbackSupportMixin, TaskTree, with_callbacks
+from maxmargin.formulations import DualProblem, classification_problem, costs
 from maxmargin.gram import Gram
-from maxmargin.kernels import KERNEL_NAMES, Precomputed, make_kernel, resolve_gamma
+from maxmargin.kernels import KERNEL_NAMES, Linear, Precomputed, make_kernel, resolve_gamma
 from maxmargin.multiclass import (
     STRATEGIES,
     Machine,
@@ -33,17 +34,17 @@ from maxmargin.multiclass import (
     pair_decisions,
     votes,
 )
-from maxmargin.solution import Solution, Status
+from maxmargin.solution import Solution, Status, Trace
 from maxmargin.solvers import SOLVERS, choose_solver
 
 LOSSES = ("hinge", "squared_hinge")
 #: Up to this many samples in a machine its one tile is float64, and the solution is exact to rounding.
 SMALL = 1024
-#: Beyond this, squares overflow float32.
-LARGEST_FLOAT32_FEATURE = 1e15
+#: Kernel values (and squares of features) beyond this are too close to the end of float32.
+LARGEST_IN_FLOAT32 = 1e30
 
 
-class SVC(ClassifierMixin, BaseEstimator):
+class SVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     r"""C-support vector classification, exact, with a duality-gap certificate.
 
     .. math:: \min_{w, b} \tfrac12 \lVert w \rVert^2 + \sum_i C_i \, \max(0, 1 - y_i (w \cdot \phi(x_i) + b))
@@ -80,7 +81,8 @@ class SVC(ClassifierMixin, BaseEstimator):
     max_seconds : float, optional
         Stop after this time with the model as it is, and its certificate.
     callbacks : list of callables, optional
-        Each is called with a :class:`maxmargin.callbacks.Progress`; returning True stops the fit.
+        Each is called with a :class:`maxmargin.callbacks.Progress`; returning True stops the fit. With scikit-learn 1.9
+        or newer, ``set_callbacks`` takes those of :mod:`sklearn.callback` besides.
     solver : str, default="auto"
         The algorithm; ``solver_`` tells what ran.
     multi_class : {"ovo", "ovr"}, default="ovo"
@@ -159,10 +161,12 @@ class SVC(ClassifierMixin, BaseEstimator):
 
     # --- fit ------------------------------------------------------------------------------------------------------
 
+    @with_callbacks
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Train the machine; Ctrl-C leaves the model as far as it came, with its certificate, and is raised again."""
         self._check_parameters()
-        callbacks = [*(self.callbacks or ()), *([ProgressBar()] if self.verbose else ())]
+        tasks = TaskTree(self)
+        callbacks = [tasks.report, *(self.callbacks or ()), *([ProgressBar()] if self.verbose else ())]
         control = Control(self.max_seconds, self.max_iter, callbacks)
 
         X, labels, weights = self._validate(X, y, sample_weight)
@@ -174,52 +178,48 @@ class SVC(ClassifierMixin, BaseEstimator):
             for m in plan
         ]
         backend = make_backend(self.backend)
-        with backend.session(), control.catching_interrupts():
+        tasks.begin(len(plan), X=X, y=y, metadata={"sample_weight": sample_weight})
+        control.n_machines = len(plan)
+        with backend.session(), control.running():
             gram = self._place(backend, X, order, edges, largest=max(len(problem) for problem in problems))
-            control.n_machines = len(plan)
             solutions, proofs = [], []
-            for index, (machine, problem) in enumerate(zip(plan, problems, strict=True)):
-                control.machine, control.machines_done = index, index
+            for control.machine, (machine, problem) in enumerate(zip(plan, problems, strict=True)):
                 part = gram if len(machine.classes) == len(self.classes_) else gram.restrict(machine.classes)
-                solution = SOLVERS[self.solver_](problem, part, backend, Stop(self.tol, self.gap_tol), control)
-                support = np.flatnonzero(solution.beta).astype(np.int32)
-                proofs.append(certify(
-                    problem,
-                    solution.beta,
-                    lambda at, part=part, s=support, b=solution.beta[support]: part.exact_sums(s, b, at),
-                    solution.gradient,
-                ))
-                solutions.append(solution)
+                with tasks.machine():
+                    solutions.append(self._solve(problem, part, backend, control))
+                    proofs.append(_certify(problem, part, solutions[-1]))
         self._keep(X, order, edges, plan, problems, solutions, proofs)
         self.fit_seconds_ = control.seconds
-        self._speak_of_trouble(X)
+        tasks.end()
         if control.interrupted:
-            raise KeyboardInterrupt
+            raise KeyboardInterrupt(self.status_.value)
+        self._speak_of_trouble(X)
         return self
 
     def _check_parameters(self) -> None:
         validation.positive("C", self.C, infinite_ok="hard margin", hint=" (use C=numpy.inf for a hard margin)")
         validation.positive("tol", self.tol)
-        validation.positive("coef0", abs(self.coef0) if isinstance(self.coef0, (int, float)) else self.coef0, zero_ok=True)
+        validation.finite("coef0", self.coef0)
         validation.positive("degree", self.degree, zero_ok=True)
         if self.gap_tol is not None:
             validation.positive("gap_tol", self.gap_tol)
         if self.max_seconds is not None:
             validation.positive("max_seconds", self.max_seconds)
-        if self.sigma is not None:
-            validation.positive("sigma", self.sigma)
-        elif not isinstance(self.gamma, str):
+        if not isinstance(self.gamma, str):
             validation.positive("gamma", self.gamma, hint=" (or 'scale', or 'auto')")
         elif self.gamma not in ("scale", "auto"):
             raise ValueError(f"gamma={self.gamma!r}: must be 'scale', 'auto' or a positive number")
+        if self.sigma is not None:
+            validation.positive("sigma", self.sigma)
+            if self.gamma != "scale":
+                raise ValueError(f"sigma={self.sigma!r} and gamma={self.gamma!r}: they say the same; give one of them")
         if not callable(self.kernel):
-            validation.choice("kernel", self.kernel, (*KERNEL_NAMES, "or a callable k(A, B)"))
+            validation.choice("kernel", self.kernel, KERNEL_NAMES, ", or a callable k(A, B)")
         validation.choice("loss", self.loss, LOSSES)
         validation.choice("multi_class", self.multi_class, STRATEGIES)
         validation.choice("decision_function_shape", self.decision_function_shape, STRATEGIES)
+        validation.choice("backend", self.backend, ("auto", *BACKENDS))
         validation.steps("max_iter", self.max_iter)
-        if self.break_ties and self.decision_function_shape == "ovo":
-            raise ValueError("break_ties must be False when decision_function_shape is 'ovo'")
         if self.probability:
             raise ValueError(
                 "probability=True: not available; wrap the machine instead: "
@@ -237,35 +237,26 @@ class SVC(ClassifierMixin, BaseEstimator):
         if len(self.classes_) < 2:
             raise ValueError(
                 f"The number of classes has to be greater than one; got {len(self.classes_)} class "
-                f"({self.classes_[0]!r}): a classifier needs samples of two classes at least"
+                f"({self.classes_.tolist()[0]!r}): a classifier needs samples of two classes at least"
             )
         if self.kernel == "precomputed" and X.shape[0] != X.shape[1]:
             raise ValueError(
                 f"X has shape {X.shape}: with kernel='precomputed' it must be a square matrix, "
                 f"k(x_i, x_j) for all pairs of the {X.shape[0]} training samples"
             )
-        if sp.issparse(X) and (callable(self.kernel) or self.kernel == "precomputed"):
-            X = X.toarray()
         weights = validation.sample_weights(sample_weight, X)
-        self._require_two_classes(labels, weights)
         self.class_weight_ = validation.class_weights(self.class_weight, self.classes_, labels, weights)
+        validation.require_two_classes(labels, weights * self.class_weight_[labels])
         gamma = resolve_gamma(self.gamma, self.sigma, self.kernel, X, None if sample_weight is None else weights)
         self.kernel_ = make_kernel(self.kernel, gamma, float(self.coef0), self.degree)
         self.gamma_ = gamma
         return X, labels, weights
 
-    def _require_two_classes(self, labels: NDArray[np.intp], weights: NDArray[np.float64]) -> None:
-        taking_part = labels[weights > 0]
-        if not len(taking_part):
-            raise ValueError("Invalid input - all samples have zero or negative weights.")
-        if len(np.unique(taking_part)) < 2:
-            raise ValueError("Invalid input - all samples with positive weights belong to the same class.")
-
     def _place(
         self, backend: Backend, X: Any, order: NDArray[np.intp], edges: tuple[int, ...], largest: int
     ) -> Gram:
         """The kernel matrix of the training set, sorted by class."""
-        exact = largest <= SMALL or not _fits_float32(X)
+        exact = self._outgrows_float32(X) or largest <= SMALL
         dtype = np.dtype(np.float64 if exact else np.float32)
         budget = validation.cache_bytes(self.cache_size)
         if isinstance(self.kernel_, Precomputed):
@@ -273,6 +264,28 @@ class SVC(ClassifierMixin, BaseEstimator):
         elif not _ascending(order):
             X = X[order]
         return backend.gram(self.kernel_, X, dtype, budget, edges)
+
+    def _outgrows_float32(self, X: Any) -> bool:
+        """Whether kernel values, or squares of features, come near the end of float32; beyond that of float64 is an error."""
+        if not self.kernel_.named:  # computed in float64 by their owner
+            return True
+        largest = np.full((1, X.shape[1]), validation.largest_entry(X))  # no sample is larger than this one
+        with np.errstate(over="ignore"):
+            reach = float(max(Linear().diag(largest)[0], abs(self.kernel_.diag(largest)[0])))
+        if not np.isfinite(reach):
+            raise ValueError(
+                f"The dual coefficients or intercepts are not finite: with features as large as {largest[0, 0]:.3g} the "
+                f"{self.kernel_.name} kernel overflows; scale the features, for example with "
+                "sklearn.preprocessing.StandardScaler"
+            )
+        return reach > LARGEST_IN_FLOAT32
+
+    def _solve(self, problem: DualProblem, gram: Gram, backend: Backend, control: Control) -> Solution:
+        """One machine. When the fit has to end, those that are still to come stay at zero."""
+        if (ended := control.ended()) is not None:
+            zero, gradient = np.zeros(len(problem)), problem.linear.copy()
+            return Solution(zero, gradient, ended, problem.violation(zero, gradient), 0, Trace(), "none")
+        return SOLVERS[self.solver_](problem, gram, backend, Stop(self.tol, self.gap_tol), control)
 
     def _keep(
         self,
@@ -285,14 +298,15 @@ class SVC(ClassifierMixin, BaseEstimator):
         proofs: Sequence[Certificate],
     ) -> None:
         """The solution as attributes, in scikit-learn's layout."""
-        support, self.dual_coef_ = gather_coefficients(plan, [s.beta for s in solutions], edges, self.multi_class)
+        support, coefficients = gather_coefficients(plan, [s.beta for s in solutions], edges, self.multi_class)
+        self.dual_coef_ = sp.csr_matrix(coefficients) if sp.issparse(X) and self.kernel_.named else coefficients
         self.support_ = order[support].astype(np.int32)
         self.n_support_ = np.diff(np.searchsorted(support, edges)).astype(np.int32)
         precomputed = isinstance(self.kernel_, Precomputed)
         self.support_vectors_ = np.empty((0, 0)) if precomputed else X[self.support_]
         self.intercept_ = np.array([proof.bias if self.fit_intercept else 0.0 for proof in proofs])
-        if len(self.intercept_) == 0 or not np.isfinite(self.intercept_).all():
-            raise ValueError("the fit gave no finite intercept; scale the features")
+        if not (np.isfinite(coefficients).all() and np.isfinite(self.intercept_).all()):
+            raise ValueError("The dual coefficients or intercepts are not finite: scale the features")
         self.shape_fit_ = X.shape
         self.n_iter_ = np.array([s.steps for s in solutions], dtype=np.int32)
         self.trace_ = solutions[-1].trace
@@ -307,23 +321,23 @@ class SVC(ClassifierMixin, BaseEstimator):
         self.arithmetic_ = solutions[0].arithmetic
 
     def _speak_of_trouble(self, X: Any) -> None:
-        if self.status_.converged:
+        proof, status = self.certificate_, self.status_
+        if status.converged:
             return
-        if self.status_ is Status.STATIONARY:
-            warnings.warn(
-                f"{self.status_.value} Use a positive semi-definite kernel, or take the certificate as a measure of "
-                "stationarity only.",
-                ConvergenceWarning,
-                stacklevel=3,
+        reached = f"Relative gap {proof.relative_gap:.2g}, KKT violation {proof.kkt_violation:.2g} (tol={self.tol:g})."
+        match status:
+            case Status.STATIONARY:
+                advice = "Use a positive semi-definite kernel, or take the certificate as a measure of stationarity only."
+            case Status.NOT_SEPARABLE:
+                advice = "Use a finite C, or a kernel in which the classes can be separated."
+            case _:
+                advice = f"{reached} Likely cause: {diagnosis.likely_cause(self, X)}."
+        if status is Status.MAX_ITER:  # the sentence that users of scikit-learn know, and filter
+            advice = (
+                f"Solver terminated early (max_iter={self.max_iter}).  Consider pre-processing your data with "
+                f"StandardScaler or MinMaxScaler. {advice}"
             )
-            return
-        warnings.warn(
-            f"{self.status_.value} Relative gap {self.certificate_.relative_gap:.2g}, KKT violation "
-            f"{self.certificate_.kkt_violation:.2g} (tol={self.tol:g}). Likely cause: "
-            f"{diagnosis.likely_cause(self, X)}.",
-            ConvergenceWarning,
-            stacklevel=3,
-        )
+        warnings.warn(f"{status.value} {advice}", ConvergenceWarning, stacklevel=4)
 
     # --- predict --------------------------------------------------------------------------------------------------
 
@@ -355,15 +369,14 @@ class SVC(ClassifierMixin, BaseEstimator):
     def _decisions(self, X: ArrayLike) -> NDArray[np.float64]:
         """The value of each machine, a column each."""
         queries = validation.samples(self, X, reset=False)
-        if sp.issparse(queries) and not self.kernel_.named:
-            queries = queries.toarray()
-        if queries.shape[0] == 0:
-            return np.empty((0, len(self.intercept_)))
+        if sp.issparse(self.support_vectors_) != sp.issparse(queries):  # as the training set is, so the queries
+            queries = sp.csr_array(queries) if sp.issparse(self.support_vectors_) else queries.toarray()
+        weights = self.dual_coef_.toarray() if sp.issparse(self.dual_coef_) else self.dual_coef_
         backend = make_backend(self.backend)
         one_vs_one = len(self.classes_) > 2 and self.multi_class == "ovo"
         groups = self.n_support_ if one_vs_one else np.array([len(self.support_)])
         with backend.session():
-            sums = backend.weighted_sums(self.kernel_, self._support(), queries, self.dual_coef_, groups)
+            sums = backend.weighted_sums(self.kernel_, self._support(), queries, weights, groups)
         if one_vs_one:
             return pair_decisions(sums, self.intercept_)
         return sums[0].T + self.intercept_
@@ -378,15 +391,20 @@ class SVC(ClassifierMixin, BaseEstimator):
         if self.kernel != "linear":
             raise AttributeError("coef_ is only available when using a linear kernel")
         check_is_fitted(self)
-        vectors = self.support_vectors_
+        vectors, weights = self.support_vectors_, self.dual_coef_
         if len(self.classes_) == 2 or self.multi_class == "ovr":
-            return sp.csr_matrix(self.dual_coef_ @ vectors) if sp.issparse(vectors) else self.dual_coef_ @ vectors
-        ends = np.concatenate([[0], np.cumsum(self.n_support_)])
-        rows = []
-        for i, j in combinations(range(len(self.classes_)), 2):
-            first, second = slice(ends[i], ends[i + 1]), slice(ends[j], ends[j + 1])
-            rows.append(self.dual_coef_[j - 1, first] @ vectors[first] + self.dual_coef_[i, second] @ vectors[second])
-        return sp.csr_matrix(np.vstack(rows)) if sp.issparse(vectors) else np.vstack(rows)
+            coefficients = weights @ vectors
+        else:
+            ends = np.concatenate([[0], np.cumsum(self.n_support_)])
+            segments = [slice(*pair) for pair in zip(ends[:-1], ends[1:], strict=True)]
+            parts = [
+                weights[[j - 1], segments[i]] @ vectors[segments[i]] + weights[[i], segments[j]] @ vectors[segments[j]]
+                for i, j in combinations(range(len(self.classes_)), 2)
+            ]
+            coefficients = sp.vstack(parts, format="csr") if sp.issparse(vectors) else np.vstack(parts)
+        # computed anew each time: a write to it would be lost
+        (coefficients.data if sp.issparse(coefficients) else coefficients).flags.writeable = False
+        return coefficients
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -406,15 +424,18 @@ def _ascending(order: NDArray[np.intp]) -> bool:
     return bool((order[1:] > order[:-1]).all())
 
 
-def _fits_float32(X: Any) -> bool:
-    values = X.data if sp.issparse(X) else X
-    return bool(np.abs(values).max(initial=0.0) < LARGEST_FLOAT32_FEATURE)
+def _certify(problem: DualProblem, gram: Gram, solution: Solution) -> Certificate:
+    support = np.flatnonzero(solution.beta).astype(np.int32)
+    beta = solution.beta[support]
+    return certify(problem, solution.beta, lambda at: gram.exact_sums(support, beta, at), solution.gradient)
 
 
 def _squared_norm(problem: Any, beta: NDArray[np.float64], proof: Certificate) -> float:
     """||w||^2 = beta' K beta, from the dual value -(1/2 beta'(K + diag(shift)) beta + linear' beta)."""
     norm = -2.0 * (proof.dual + float(problem.linear @ beta))
-    return norm if problem.shift is None else norm - float(problem.shift @ beta**2)
+    if problem.shift is not None:
+        norm -= float(problem.shift @ beta**2)
+    return max(norm, 0.0)
 
 
 def _in_order_of_samples(

@@ -29,9 +29,17 @@ def positive(name: str, value: Any, *, zero_ok: bool = False, infinite_ok: str |
     return number
 
 
-def choice(name: str, value: Any, allowed: Sequence[str]) -> str:
+def finite(name: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError(f"{name}={value!r}: must be a number")
+    if not np.isfinite(value):
+        raise ValueError(f"{name}={value!r}: must be a finite number")
+    return float(value)
+
+
+def choice(name: str, value: Any, allowed: Sequence[str], or_else: str = "") -> str:
     if not isinstance(value, str) or value not in allowed:
-        raise ValueError(f"{name}={value!r}: must be one of {', '.join(allowed)}")
+        raise ValueError(f"{name}={value!r}: must be one of {', '.join(allowed)}{or_else}")
     return value
 
 
@@ -64,23 +72,45 @@ def _free_memory() -> int:
         return 2_000_000_000
 
 
-def samples(estimator: Any, X: Any, y: Any = None, *, reset: bool) -> Any:
-    """X (and y) as scikit-learn checks them: float32 or float64 kept, C order, CSR; and finite, with the place of what is not."""
-    options: dict[str, Any] = {
-        "dtype": [np.float64, np.float32],
-        "order": "C",
-        "accept_sparse": "csr",
-        "accept_large_sparse": True,
-        "ensure_all_finite": False,
-        "reset": reset,
-    }
-    if y is None:
-        X = validate_data(estimator, X, **options)
-        require_finite(estimator, X)
-        return X
-    X, y = validate_data(estimator, X, y, **options)
-    require_finite(estimator, X)
-    return X, y
+def samples(estimator: Any, X: Any, y: Any = "no_validation", *, reset: bool) -> Any:
+    """X (and y) as scikit-learn checks them: float32 or float64 kept, C order, CSR; and finite, with the place of what is not.
+
+    A kernel that is a callable may be defined on other things than rows of numbers; such samples stay as they are.
+    """
+    if callable(estimator.kernel) and (things := _not_rows_of_numbers(X)) is not None:
+        if isinstance(y, str):
+            return things
+        check_consistent_length(things, y)
+        return things, y
+    if estimator.kernel == "precomputed" and sp.issparse(X):
+        raise TypeError("Sparse precomputed kernels are not supported: pass X.toarray()")
+    checked = validate_data(
+        estimator,
+        X,
+        y,
+        reset=reset,
+        dtype=[np.float64, np.float32],
+        order="C",
+        accept_sparse="csr",
+        accept_large_sparse=True,
+        ensure_all_finite=False,
+    )
+    require_finite(estimator, checked[0] if isinstance(checked, tuple) else checked)
+    return checked
+
+
+def _not_rows_of_numbers(X: Any) -> NDArray[Any] | None:
+    """Strings, images, graphs, ...: an array of them, or None if X is the usual matrix."""
+    if sp.issparse(X):
+        return None
+    things = np.asarray(X)
+    return things if things.ndim > 0 and (things.dtype.kind in "OSU" or things.ndim > 2) else None
+
+
+def largest_entry(X: Any) -> float:
+    """The largest absolute value of a feature."""
+    values = X.data if sp.issparse(X) else X
+    return float(max(values.max(initial=0.0), -values.min(initial=0.0)))
 
 
 def require_finite(estimator: Any, X: Any) -> None:
@@ -112,13 +142,21 @@ def sample_weights(weights: Any, X: Any) -> Vector:
     n = X.shape[0]
     if weights is None:
         return np.ones(n)
-    if np.ndim(weights) == 0:
-        weights = np.full(n, weights)
+    if isinstance(weights, Real):
+        weights = np.full(n, float(weights))
     weights = check_array(weights, ensure_2d=False, dtype=np.float64, input_name="sample_weight")
     if weights.ndim != 1:
         raise ValueError(f"Sample weights must be 1D array or scalar, got shape {weights.shape}")
     check_consistent_length(X, weights)
     return np.maximum(weights, 0.0)
+
+
+def require_two_classes(y: NDArray[np.intp], weights: Vector) -> None:
+    taking_part = y[weights > 0]
+    if not len(taking_part):
+        raise ValueError("Invalid input - all samples have zero or negative weights.")
+    if (taking_part == taking_part[0]).all():
+        raise ValueError("Invalid input - all samples with positive weights belong to the same class.")
 
 
 def class_weights(spec: Any, classes: NDArray[Any], y: NDArray[np.intp], weights: Vector) -> Vector:

@@ -55,14 +55,24 @@ def resolve_gamma(
         return 1.0 / (2.0 * sigma**2) if kernel == "rbf" else 1.0 / sigma
     if not isinstance(gamma, str):
         return float(gamma)
+    if not isinstance(kernel, str) or kernel in ("linear", "precomputed"):
+        return 1.0  # they have none
     if gamma == "auto":
         return 1.0 / X.shape[1]
-    if weights is None and not sp.issparse(X):
-        variance = float(np.var(X, dtype=np.float64))
-    else:
-        share = np.full(X.shape[0], 1.0 / X.shape[0]) if weights is None else weights / weights.sum()
-        squares = X.multiply(X) if sp.issparse(X) else np.asarray(X, dtype=np.float64) ** 2
-        mean = float(share @ np.asarray(X.sum(axis=1), dtype=np.float64).ravel()) / X.shape[1]
-        mean_square = float(share @ np.asarray(squares.sum(axis=1), dtype=np.float64).ravel()) / X.shape[1]
-        variance = mean_square - mean**2
+    with np.errstate(over="ignore", invalid="ignore"):  # whoever makes the kernel matrix will complain
+        variance = _variance(X, weights)
     return 1.0 / (X.shape[1] * variance) if variance > 0 else 1.0
+
+
+def _variance(X: Any, weights: NDArray[np.float64] | None) -> float:
+    """The variance of all entries of X, in two passes, so that a large mean cancels no digits."""
+    if weights is None and not sp.issparse(X):
+        return float(np.var(X, dtype=np.float64))
+    n, d = X.shape
+    share = np.full(n, 1.0 / n) if weights is None else weights / weights.sum()
+    mean = float(share @ np.asarray(X.sum(axis=1, dtype=np.float64)).ravel()) / d
+    if not sp.issparse(X):
+        return float(share @ np.square(X - mean, dtype=np.float64).sum(axis=1)) / d
+    deviations = sp.csr_array((np.square(X.data - mean, dtype=np.float64), X.indices, X.indptr), shape=X.shape)
+    zeros = d - np.diff(X.indptr)
+    return float(share @ (deviations.sum(axis=1) + zeros * mean**2)) / d

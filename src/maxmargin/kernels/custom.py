@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from maxmargin.kernels.base import Kernel, Matrix
@@ -37,7 +38,8 @@ class Custom(Kernel):
     named: ClassVar[bool] = False
 
     def block(self, A: Any, B: Any) -> Matrix:
-        values = np.asarray(self.function(A, B), dtype=np.float64)
+        values = self.function(A, B)
+        values = np.asarray(values.toarray() if sp.issparse(values) else values, dtype=np.float64)
         expected = (A.shape[0], B.shape[0])
         if values.shape != expected:
             raise ValueError(

@@ -1,0 +1,64 @@
+"""A fit as scikit-learn's callbacks see it: a tree of tasks, fit > machine > iteration.
+
+The protocol is experimental and came with scikit-learn 1.9; under an older one there is nobody to tell, and nothing here
+does anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from maxmargin.control import Progress
+
+try:
+    from sklearn.callback import CallbackSupportMixin, with_callbacks
+except ImportError:  # scikit-learn < 1.9
+
+    class CallbackSupportMixin:  # type: ignore[no-redef]
+        """No callbacks to support."""
+
+    def with_callbacks(method: Callable[..., Any]) -> Callable[..., Any]:
+        return method
+
+
+class TaskTree:
+    """The tasks of one fit of an estimator."""
+
+    def __init__(self, estimator: Any) -> None:
+        self._estimator = estimator
+        self._data: dict[str, Any] = {}
+        self._fit: Any = None
+        self._machine: Any = None
+
+    def begin(self, n_machines: int, **data: Any) -> None:
+        """The fit; `data` is what callbacks may ask for: X, y and metadata."""
+        if hasattr(self._estimator, "_init_callback_context"):
+            self._data = data
+            self._fit = self._estimator._init_callback_context(max_subtasks=n_machines)
+            self._fit.call_on_fit_task_begin(estimator=self._estimator, **data)
+
+    @contextmanager
+    def machine(self) -> Iterator[None]:
+        """A machine; how many iterations it takes is not known before."""
+        if self._fit is None:
+            yield
+            return
+        self._machine = self._fit.subcontext("machine", max_subtasks=None)
+        self._machine.call_on_fit_task_begin(estimator=self._estimator)
+        yield
+        self._machine.call_on_fit_task_end(estimator=self._estimator)
+
+    def report(self, progress: Progress) -> bool:
+        """An iteration; True if a callback wants no more of them."""
+        if self._machine is None:
+            return False
+        iteration = self._machine.subcontext("iteration")
+        iteration.call_on_fit_task_begin(estimator=self._estimator)
+        return bool(iteration.call_on_fit_task_end(estimator=self._estimator))
+
+    def end(self) -> None:
+        """The fit is over; the estimator is ready to predict."""
+        if self._fit is not None:
+            self._fit.call_on_fit_task_end(estimator=self._estimator, reconstruction_attributes={}, **self._data)
