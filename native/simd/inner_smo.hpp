@@ -1,5 +1,5 @@
-// The inner solver: sequential minimal optimisation with second-order working pairs on one dense tile, and a projected
-// Newton step on the free variables whenever the pair steps since the last one have cost as much as it does.
+// The inner solver: sequential minimal optimisation with second-order working pairs on one dense tile, and an active-set Newton
+// method over the free variables whenever the pair steps since the last one have cost as much as it does.
 //
 // Signs. With signed duals a pair step is beta_i += t, beta_j -= t, t > 0, whatever the labels were. Variable i may go *up*
 // if beta_i < upper_i, j may go *down* if beta_j > lower_j. The point is optimal to `tolerance` when
@@ -13,6 +13,8 @@
 #include <cmath>
 #include <cstddef>
 #include <limits>
+#include <numeric>
+#include <utility>
 #include <vector>
 
 #include "maxmargin/blas.hpp"
@@ -24,6 +26,7 @@ namespace maxmargin::MAXMARGIN_LEVEL {
 
 constexpr double forbidden = 1e300;        // larger than any gradient; finite, as these files are compiled for finite numbers
 constexpr float curvature_floor = 1e-12f;  // of a pair, as in LIBSVM: duplicates have none
+constexpr int most_drops = 16;             // variables that one Newton step fixes at a bound; more would be stale guesses
 
 // An argmax over a row is: the maximum of each chunk, then the place inside the winning chunk.
 template <class V>
@@ -52,16 +55,16 @@ public:
 
     TileResult solve() {
         TileResult result;
-        long steps_at_newton = 0;
+        double spent = 0.0;  // on pair steps since the last Newton step, in nanoseconds
         bool newton_helps = true;
         find_lowest_up();
         while (true) {
             result.violation = p.coupled ? choose_pair() : choose_coordinate();
             const bool converged = result.violation <= p.tolerance;
             if (converged || result.steps >= p.max_steps) break;
-            if (newton_helps && result.steps - steps_at_newton >= steps_worth_a_newton()) {
-                newton_helps = newton_step();
-                steps_at_newton = result.steps;
+            if (newton_helps && spent > std::max(newton_cost, cost_of_newton())) {
+                newton_helps = minimise_over_free();
+                spent = 0.0;
                 find_lowest_up();
                 continue;
             }
@@ -70,6 +73,7 @@ public:
             else
                 step_coordinate();
             ++result.steps;
+            spent += 100.0 + m;
         }
         std::copy_n(gradient.data(), m, p.gradient);
         result.lowest_curvature = lowest_curvature;
@@ -183,58 +187,82 @@ private:
         for (int k = 0; k < m; ++k) G[k] += t * K_i[k];
     }
 
-    bool is_free(int k) const { return up[k] != 0.0f && down[k] != 0.0f; }
-
-    // In nanoseconds, measured: a pair step passes over m entries twice; a Newton step factors an |F| x |F| matrix and applies
-    // the change. Being off by a factor of two costs little: neither method can waste more time than the other uses.
-    long steps_worth_a_newton() const {
-        const double f = n_free, newton = f * f * (0.015 * f + 2.0) + 0.2 * f * m;
-        return static_cast<long>(newton / (100.0 + m)) + 20 + n_free;
+    // In nanoseconds, measured: a pair step takes 100 + m (two passes over m entries), this the first of the two below. Being off
+    // by a factor of two costs little: neither method can waste more time than the other uses.
+    double cost_of_newton() const {
+        const double f = n_free;
+        return f * f * (0.015 * f + 1.5) + f * (0.5 * m + 100.0) + 20.0 * m;
     }
 
-    // Minimise over the free variables F as if they had no box, project the result onto the box (and the constraint), and go
-    // there by exact line search. False if that is no descent.
-    bool newton_step() {
+    bool is_free(int k) const { return up[k] != 0.0f && down[k] != 0.0f; }
+
+    // Minimise over the free variables F, fixing at its bound each one that gets there (a primal active-set method).
+    //
+    // With P = K_FF^{-1} the minimum without the box is at beta + d, d = -P (G + nu 1), nu such that sum(d) = 0. Go there as far
+    // as the box allows, by t; then K_FF d = -(G + nu 1) gives G <- G - t (G + nu 1) on F without a product. If a variable k
+    // stopped the step it leaves F: P <- P - p_k p_k' / p_kk, p_k its column, which zeroes its row and column. P itself is never
+    // formed: only its products with G and 1 are needed, and the columns of the variables that left. So Newton's direction is
+    // never clipped, which would spoil it where K_FF is ill-conditioned.
+    //
+    // False if the arithmetic does not bear it.
+    bool minimise_over_free() {
         free.clear();
         for (int k = 0; k < m; ++k)
             if (is_free(k)) free.push_back(k);
         const int f = static_cast<int>(free.size());
-        if (f < (p.coupled ? 2 : 1)) return false;
+        newton_cost = cost_of_newton();
+        if (f < 2) return true;  // nothing to do now
         if (!factor_free()) return false;
-
-        // d = -K_FF^{-1} (G_F + nu 1), with nu such that sum(d) = 0
-        rhs.resize(2 * f);
-        for (int a = 0; a < f; ++a) rhs[a] = gradient[free[a]], rhs[f + a] = 1.0;
-        blas::cholesky_solve(f, p.coupled ? 2 : 1, factor.data(), f, rhs.data());
-        double nu = 0.0;
-        if (p.coupled) {
-            double numerator = 0.0, denominator = 0.0;
-            for (int a = 0; a < f; ++a) numerator += rhs[a], denominator += rhs[f + a];
-            nu = -numerator / denominator;
+        left.clear();
+        value.resize(f), products.assign(2 * f, 1.0);
+        for (int a = 0; a < f; ++a) value[a] = p.beta[free[a]], products[a] = gradient[free[a]];
+        blas::cholesky_solve(f, p.coupled ? 2 : 1, factor.data(), products.data());
+        double *Pg = products.data(), *P1 = Pg + f;
+        if (!p.coupled) std::fill_n(P1, f, 0.0);
+        for (int drops = 0; drops <= most_drops; ++drops) {
+            const double sum_g = std::accumulate(Pg, Pg + f, 0.0), sum_1 = std::accumulate(P1, P1 + f, 0.0);
+            if (p.coupled && !(sum_1 > 0.0)) break;
+            const double nu = p.coupled ? -sum_g / sum_1 : 0.0;
+            double t = 1.0;
+            int blocking = -1;
+            for (int a = 0; a < f; ++a) {
+                const double d = -(Pg[a] + nu * P1[a]);
+                const double room = d > 0.0 ? p.upper[free[a]] - value[a] : value[a] - p.lower[free[a]];
+                if (std::abs(d) * t > room) t = room / std::abs(d), blocking = a;
+            }
+            for (int a = 0; a < f; ++a) {
+                const double step = t * (Pg[a] + nu * P1[a]);
+                value[a] -= step;
+                Pg[a] -= step;  // P (G - t (G + nu 1))
+            }
+            if (blocking < 0 || !leave(blocking, Pg, P1)) break;
         }
-        change.resize(f);
-        for (int a = 0; a < f; ++a) change[a] = -(rhs[a] + (p.coupled ? nu * rhs[f + a] : 0.0));
-        project_change();
+        return go_to_value();
+    }
 
-        // exact line search along the projected change: decrease = slope t + curvature t^2 / 2
-        double slope = 0.0;
-        for (int a = 0; a < f; ++a) slope += gradient[free[a]] * change[a];
-        if (!(slope < 0.0)) return false;
-        movement.assign(padded, 0.0);
-        free_rows.resize(f);
-        for (int a = 0; a < f; ++a) free_rows[a] = K.row(free[a]);
-        accumulate(free_rows.data(), f, m, change.data(), movement.data());
-        double curvature = 0.0;
-        for (int a = 0; a < f; ++a) curvature += movement[free[a]] * change[a];
-        const double t = curvature > 0.0 ? std::min(1.0, -slope / curvature) : 1.0;
-        for (int a = 0; a < f; ++a) {
-            const int k = free[a];
-            set(k, std::clamp(p.beta[k] + t * change[a], p.lower[k], p.upper[k]));
+    // Variable k of the free ones stays at the bound it reached.
+    bool leave(int k, double* Pg, double* P1) {
+        const int f = static_cast<int>(free.size()), v = free[k];
+        value[k] = value[k] - p.lower[v] < p.upper[v] - value[k] ? p.lower[v] : p.upper[v];
+        std::vector<double> column(f, 0.0);
+        column[k] = 1.0;
+        blas::cholesky_solve(f, 1, factor.data(), column.data());
+        for (const Left& other : left) {
+            const double share = other.column[k] / other.pivot;
+            for (int a = 0; a < f; ++a) column[a] -= share * other.column[a];
         }
-        for (int k = 0; k < m; ++k) gradient[k] += t * movement[k];
+        for (const Left& other : left) column[other.index] = 0.0;  // exactly: they are to stay where they are
+        const double pivot = column[k];
+        if (!(pivot > 0.0)) return false;
+        const double share_g = Pg[k] / pivot, share_1 = P1[k] / pivot;
+        for (int a = 0; a < f; ++a) Pg[a] -= share_g * column[a], P1[a] -= share_1 * column[a];
+        Pg[k] = P1[k] = 0.0;
+        newton_cost += 0.8 * f * f;
+        left.push_back({k, pivot, std::move(column)});
         return true;
     }
 
+    // The Cholesky factor of K_FF; what rounding takes from its eigenvalues is put back first.
     bool factor_free() {
         const int f = static_cast<int>(free.size());
         double largest = 0.0;
@@ -248,50 +276,48 @@ private:
                 for (int b = a; b < f; ++b) out[b] = K_a[free[b]];
                 out[a] += ridge;
             }
-            if (blas::cholesky(f, factor.data(), f)) return true;
+            if (blas::cholesky(f, factor.data())) return true;
         }
         return false;
     }
 
-    // change <- clip(beta + change + shift) - beta, with the shift that keeps the sum
-    void project_change() {
+    // Move the free variables to `value`, by exact line search in case rounding has led astray.
+    bool go_to_value() {
         const int f = static_cast<int>(free.size());
-        auto clipped = [&](int a, double shift) {
-            const int k = free[a];
-            return std::clamp(p.beta[k] + change[a] + shift, p.lower[k], p.upper[k]) - p.beta[k];
-        };
-        double shift = 0.0;
-        if (p.coupled) {
-            auto total = [&](double s) {
-                double sum = 0.0;
-                for (int a = 0; a < f; ++a) sum += clipped(a, s);
-                return sum;
-            };
-            double span = 0.0;
-            for (int a = 0; a < f; ++a) span = std::max(span, std::abs(change[a]));
-            double low = -2.0 * span, high = 2.0 * span;  // total(low) <= 0 <= total(high): each term has that sign
-            for (int step = 0; step < 100 && high - low > 1e-16 * span; ++step) {
-                shift = 0.5 * (low + high);
-                (total(shift) < 0.0 ? low : high) = shift;
-            }
+        double slope = 0.0, balance = 0.0;
+        change.resize(f);
+        for (int a = 0; a < f; ++a) {
+            value[a] = std::clamp(value[a], p.lower[free[a]], p.upper[free[a]]);
+            change[a] = value[a] - p.beta[free[a]];
+            balance += change[a];
         }
-        for (int a = 0; a < f; ++a) change[a] = clipped(a, shift);
-        if (p.coupled) balance_change();
-    }
-
-    // What bisection leaves of the sum goes to the variable with the most room.
-    void balance_change() {
-        const int f = static_cast<int>(free.size());
-        double sum = 0.0;
-        for (int a = 0; a < f; ++a) sum += change[a];
-        int widest = 0;
-        double most = -1.0;
+        if (p.coupled) give_to_widest(-balance);
+        for (int a = 0; a < f; ++a) slope += gradient[free[a]] * change[a];
+        if (!(slope < 0.0)) return false;
+        movement.assign(padded, 0.0);
+        free_rows.resize(f);
+        for (int a = 0; a < f; ++a) free_rows[a] = K.row(free[a]);
+        accumulate(free_rows.data(), f, m, change.data(), movement.data());
+        double curvature = 0.0;
+        for (int a = 0; a < f; ++a) curvature += movement[free[a]] * change[a];
+        const double t = curvature > -slope ? -slope / curvature : 1.0;
         for (int a = 0; a < f; ++a) {
             const int k = free[a];
-            const double room = std::min(p.upper[k] - p.beta[k] - change[a], p.beta[k] + change[a] - p.lower[k]);
+            set(k, std::clamp(t == 1.0 ? p.beta[k] + change[a] : p.beta[k] + t * change[a], p.lower[k], p.upper[k]));
+        }
+        for (int k = 0; k < m; ++k) gradient[k] += t * movement[k];
+        return true;
+    }
+
+    // What rounding leaves of the sum goes to the variable with the most room.
+    void give_to_widest(double amount) {
+        int widest = 0;
+        double most = -1.0;
+        for (int a = 0; a < static_cast<int>(free.size()); ++a) {
+            const double room = std::min(p.upper[free[a]] - value[a], value[a] - p.lower[free[a]]);
             if (room > most) most = room, widest = a;
         }
-        change[widest] -= sum;
+        change[widest] += amount;
     }
 
     TileProblem<T>& p;
@@ -305,7 +331,14 @@ private:
     double lowest_up = 0.0, lowest_curvature = 0.0;
 
     std::vector<int> free;
-    std::vector<double> factor, rhs, change, movement;
+    std::vector<double> factor, products, value, change, movement;
+    struct Left {  // a variable that left, with its column of P at that time
+        int index;
+        double pivot;
+        std::vector<double> column;
+    };
+    std::vector<Left> left;
+    double newton_cost = 0.0;  // of the last one, in nanoseconds
     std::vector<const T*> free_rows;
 };
 

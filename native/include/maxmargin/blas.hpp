@@ -32,18 +32,18 @@ inline void multiply_transposed(int rows, int columns, int depth, const double* 
                    &ldc);
 }
 
-// Factor the symmetric matrix A = L L^T in place; false if it is not positive definite.
-inline bool cholesky(int n, double* A, int lda) {
+// Factor the symmetric matrix A = L L' (its lower triangle, column-major) in place; false if it is not positive definite.
+inline bool cholesky(int n, double* A) {
     char lower = 'L';
     int info = 0;
-    routines.dpotrf(&lower, &n, A, &lda, &info);
+    routines.dpotrf(&lower, &n, A, &n, &info);
     return info == 0;
 }
-// Solve A X = B in place with the factor of `cholesky`; B holds `columns` right-hand sides of length n.
-inline void cholesky_solve(int n, int columns, const double* factor, int lda, double* B) {
+// Solve A X = B in place with that factor; B holds `columns` right-hand sides of length n.
+inline void cholesky_solve(int n, int columns, const double* factor, double* B) {
     char lower = 'L';
     int info = 0;
-    routines.dpotrs(&lower, &n, &columns, const_cast<double*>(factor), &lda, B, &n, &info);
+    routines.dpotrs(&lower, &n, &columns, const_cast<double*>(factor), &n, B, &n, &info);
 }
 
 }  // namespace maxmargin::blas
