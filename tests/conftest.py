@@ -6,4 +6,4 @@ import pytest
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "thread_unsafe: a mark of scikit-learn's tests, which test_sklearn_suite imports")
+    config.addinivalue_line("markers", "thread_unsafe: a mark in scikit-learn's tests, which test_sklearn_suite runs")

@@ -1,7 +1,8 @@
 """scikit-learn's own tests of SVC, with maxmargin's class in its place.
 
-The tests are those of the installed scikit-learn, imported, not copied: every function of its two modules on support vector
-machines that mentions ``svm.SVC``, and of its parameters those that are SVC. EXCEPTIONS lists what is left out, and why.
+The tests are those of the installed scikit-learn, imported, not copied: every function of its two modules on support
+vector machines that mentions ``svm.SVC``, and of its parameters those that are SVC. EXCEPTIONS lists what is left out,
+and why.
 """
 
 from __future__ import annotations
@@ -35,8 +36,7 @@ EXCEPTIONS = {
     "test_libsvm_convergence_warnings_svm": SOLVED,
     "test_timeout_sparse": SOLVED,
     "test_bad_input_svm": "expects a model trained on dense data to refuse sparse queries; here it answers them",
-    "test_custom_kernel_not_array_input_svm": "its kernel function is only right when asked for k(X, X); here it is asked "
-    "for blocks",
+    "test_custom_kernel_not_array_input_svm": "its kernel function is right for k(X, X) alone; here it is asked blocks",
 }
 
 

@@ -1,7 +1,7 @@
 """Things to watch a fit with.
 
-A callback is any callable that takes a `Progress`; returning True stops the fit. If it has a method `close`, that is called
-when the fit ends, however it ends.
+A callback is any callable that takes a `Progress`; returning True stops the fit. If it has a method `close`, that is
+called when the fit ends, however it ends.
 """
 
 from __future__ import annotations

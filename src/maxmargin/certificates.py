@@ -1,15 +1,15 @@
 """The proof that comes with every model: primal value, dual value and the gap between them, from scratch.
 
-Nothing here trusts a solver. The dual point beta is all that is taken from it; the gradient G = (K + diag(shift)) beta +
-linear is computed anew in float64 and the duality gap is summed from it, one term >= 0 per sample
+Nothing here trusts a solver. The dual point beta is all that is taken from it; the gradient G = (K + diag(shift)) beta
++ linear is computed anew in float64 and the duality gap is summed from it, one term >= 0 per sample
 (`formulations.DualProblem`).
 
 **Where G is recomputed.** One float64 gradient entry costs one kernel value per support vector, so recomputing all of
-them costs more than many a fit. But the gap term of a sample at a bound is exactly zero when its G lies on the right side
-of the level, by however much. A solver's own gradient therefore serves as a *claim*: it is checked in float64 on all
-samples that are free, or near the level, and on a random draw of the others; the largest error found there, times a safety
-factor, widens the band until no sample outside it could have a gap term that is not zero. On small data everything is
-recomputed. `Certificate.arithmetic` says which it was.
+them costs more than many a fit. But the gap term of a sample at a bound is exactly zero when its G lies on the right
+side of the level, by however much. A solver's own gradient therefore serves as a *claim*: it is checked in float64 on
+all samples that are free, or near the level, and on a random draw of the others; the largest error found there, times a
+safety factor, widens the band until no sample outside it could have a gap term that is not zero. On small data
+everything is recomputed. `Certificate.arithmetic` says which it was.
 
 The reported gap is rounded up by what float64 summation can lose, so the true gap is at most what it says.
 """
@@ -36,9 +36,9 @@ SAFETY = 8.0  # times the largest error of the claim that was found
 class Certificate:
     """What was proved of a model.
 
-    ``gap = primal - dual >= 0`` bounds how far the model's objective is from the optimum; ``relative_gap`` divides it by
-    the larger of the two values. ``gap_terms`` are its shares, one per training sample (a row per machine if there are
-    several). ``bias`` is the intercept the primal value belongs to.
+    ``gap = primal - dual >= 0`` bounds how far the model's objective is from the optimum; ``relative_gap`` divides it
+    by the larger of the two values. ``gap_terms`` are its shares, one per training sample (a row per machine if there
+    are several). ``bias`` is the intercept the primal value belongs to.
     """
 
     primal: float

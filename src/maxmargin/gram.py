@@ -130,7 +130,7 @@ class BlockGram(Gram):
             for row, values in zip(missing, self._block(missing, everything), strict=True):
                 found[int(row)] = values
                 self._cache.put(int(row), values.copy())
-        return np.stack([found[int(row)] for row in rows])  # type: ignore[arg-type]
+        return np.stack([found[int(row)] for row in rows])  # type: ignore[misc]
 
     def tile(self, members: Indices, shift: Vector | None = None) -> NDArray[np.float64]:
         chosen = self._members[members]
@@ -165,7 +165,7 @@ class BlockGram(Gram):
         return self._cache.budget_bytes >= 8 * n * n
 
     def subset(self, members: Indices) -> BlockGram:
-        return BlockGram(self.kernel, self.X, self._cache.budget_bytes, self._segments, self._members[members], self._cache)
+        return BlockGram(self.kernel, self.X, 0, self._segments, self._members[members], self._cache)
 
     def restrict(self, segments: tuple[int, ...]) -> BlockGram:
         edges = self._segments
@@ -176,7 +176,7 @@ class BlockGram(Gram):
 def sums_by_blocks(
     kernel: Kernel, support: Any, queries: Any, weights: NDArray[np.float64], groups: NDArray[np.integer]
 ) -> NDArray[np.float64]:
-    """sums[g, m, q] = sum of weights[m, s] k(query_q, support_s) over the support vectors s of group g, block by block."""
+    """sums[g, m, q] = sum of weights[m, s] k(query_q, support_s) over the support vectors s of group g, by blocks."""
     ends = np.concatenate([[0], np.cumsum(groups)])
     sums = np.empty((len(groups), len(weights), queries.shape[0]))
     for start in range(0, queries.shape[0], QUERIES_AT_ONCE):

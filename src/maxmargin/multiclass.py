@@ -1,14 +1,14 @@
 """One machine for two classes, several for more: which samples each sees, and what their decisions mean together.
 
-The samples are sorted by class, so that the samples of a class are one segment and a machine sees one, two or all segments.
+The samples are sorted by class, so that the samples of a class are one segment and a machine sees two or all segments.
 
     two classes        one machine; positive: the second class
     one-vs-one         a machine for each pair i < j; positive: i; votes as LIBSVM counts them
     one-vs-rest        a machine for each class; positive: that class
 
-The coefficients of one-vs-one are stored as LIBSVM and scikit-learn store them: a support vector of class i takes part in the
-n_classes - 1 machines of that class, and row m of `dual_coef_` holds its coefficient against class m (m < i) or m + 1
-(m >= i).
+The coefficients of one-vs-one are stored as LIBSVM and scikit-learn store them: a support vector of class i takes part
+in the n_classes - 1 machines of that class, and row m of `dual_coef_` holds its coefficient against class m (m < i) or
+m + 1 (m >= i).
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def votes(decisions: Matrix, n_classes: int) -> NDArray[np.intp]:
         first = decisions[:, column] > 0
         counts[:, i] += first
         counts[:, j] += ~first
-    return counts.argmax(axis=1)
+    return np.asarray(counts.argmax(axis=1))
 
 
 def one_vs_rest_scores(decisions: Matrix, n_classes: int) -> Matrix:

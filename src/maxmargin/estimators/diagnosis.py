@@ -1,4 +1,4 @@
-"""Why a fit was slow: the usual cause is features on very different scales."""
+"""Why a fit went wrong: features on very different scales, a kernel that is none."""
 
 from __future__ import annotations
 
@@ -6,8 +6,13 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from maxmargin.kernels import Kernel, Precomputed
 
 DWARFS = 100.0  # a spread this many times the median spread dominates every distance
+DRAW = 128  # support vectors whose kernel matrix is looked at
+NEGATIVE = -1e-6  # times the largest eigenvalue: a negative one beyond rounding
 
 
 def likely_cause(estimator: Any, X: Any) -> str:
@@ -31,3 +36,12 @@ def likely_cause(estimator: Any, X: Any) -> str:
             "sklearn.preprocessing.StandardScaler"
         )
     return hard
+
+
+def is_indefinite(kernel: Kernel, X: Any, support: NDArray[np.integer]) -> bool:
+    """Whether the kernel matrix of some support vectors has a negative eigenvalue; True is sure, False is not."""
+    if kernel.definite or not len(support):
+        return False
+    drawn = support[:: -(-len(support) // DRAW)]
+    eigenvalues = np.linalg.eigvalsh(kernel.block(X[drawn], drawn if isinstance(kernel, Precomputed) else X[drawn]))
+    return bool(eigenvalues[0] < NEGATIVE * max(eigenvalues[-1], -eigenvalues[0]))

@@ -1,7 +1,7 @@
 """A fit as scikit-learn's callbacks see it: a tree of tasks, fit > machine > iteration.
 
-The protocol is experimental and came with scikit-learn 1.9; under an older one there is nobody to tell, and nothing here
-does anything.
+The protocol is experimental and came with scikit-learn 1.9; under an older one there is nobody to tell, and nothing
+here does anything.
 """
 
 from __future__ import annotations
@@ -21,6 +21,9 @@ except ImportError:  # scikit-learn < 1.9
 
     def with_callbacks(method: Callable[..., Any]) -> Callable[..., Any]:
         return method
+
+
+__all__ = ["CallbackSupportMixin", "TaskTree", "with_callbacks"]
 
 
 class TaskTree:

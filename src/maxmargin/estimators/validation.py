@@ -32,9 +32,10 @@ def positive(name: str, value: Any, *, zero_ok: bool = False, infinite_ok: str |
 def finite(name: str, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, Real):
         raise TypeError(f"{name}={value!r}: must be a number")
-    if not np.isfinite(value):
+    number = float(value)
+    if not np.isfinite(number):
         raise ValueError(f"{name}={value!r}: must be a finite number")
-    return float(value)
+    return number
 
 
 def choice(name: str, value: Any, allowed: Sequence[str], or_else: str = "") -> str:
@@ -73,7 +74,7 @@ def _free_memory() -> int:
 
 
 def samples(estimator: Any, X: Any, y: Any = "no_validation", *, reset: bool) -> Any:
-    """X (and y) as scikit-learn checks them: float32 or float64 kept, C order, CSR; and finite, with the place of what is not.
+    """X (and y) as scikit-learn checks them: float32 or float64 kept, C order, CSR; and finite, or where it is not.
 
     A kernel that is a callable may be defined on other things than rows of numbers; such samples stay as they are.
     """
@@ -132,8 +133,8 @@ def require_finite(estimator: Any, X: Any) -> None:
     feature = f"column {column}" + (f" ({names[column]!r})" if names is not None else "")
     what = "NaN" if np.isnan(value) else "infinity"
     raise ValueError(
-        f"Input X contains {what}: {len(bad)} such value{'s' if len(bad) > 1 else ''}, the first at row {row}, {feature}. "
-        f"{type(estimator).__name__} needs finite numbers: impute (sklearn.impute) or drop these rows."
+        f"Input X contains {what}: {len(bad)} such value{'s' if len(bad) > 1 else ''}, the first at row {row}, "
+        f"{feature}. {type(estimator).__name__} needs finite numbers: impute (sklearn.impute) or drop these rows."
     )
 
 
@@ -148,7 +149,7 @@ def sample_weights(weights: Any, X: Any) -> Vector:
     if weights.ndim != 1:
         raise ValueError(f"Sample weights must be 1D array or scalar, got shape {weights.shape}")
     check_consistent_length(X, weights)
-    return np.maximum(weights, 0.0)
+    return np.asarray(np.maximum(weights, 0.0))
 
 
 def require_two_classes(y: NDArray[np.intp], weights: Vector) -> None:
@@ -164,7 +165,7 @@ def class_weights(spec: Any, classes: NDArray[Any], y: NDArray[np.intp], weights
     if isinstance(spec, str) and spec == "balanced":
         totals = np.bincount(y, weights=weights, minlength=len(classes))
         totals = np.where(totals > 0, totals, 1.0)
-        return totals.sum() / (len(classes) * totals)
+        return np.asarray(totals.sum() / (len(classes) * totals))
     if spec is not None and not isinstance(spec, Mapping):
         raise ValueError(f"class_weight={spec!r}: must be None, 'balanced' or a dict from labels to weights")
     factors = np.asarray(compute_class_weight(spec, classes=classes, y=classes[y]), dtype=np.float64)

@@ -20,7 +20,7 @@ Vector = NDArray[np.float64]
 
 
 def costs(C: float, sample_weight: Vector, class_weight: Vector) -> Vector:
-    """C_i = C times the weights of the sample and of its class; a weight of zero gives zero even where C is infinite."""
+    """C_i = C times the weights of the sample and of its class; a weight of zero gives zero even if C is infinite."""
     weight = sample_weight * class_weight
     if np.isinf(C):
         return np.where(weight > 0.0, np.inf, 0.0)

@@ -119,7 +119,7 @@ class DualProblem:
 
 
 def _lowest_point(fall: Vector, rise: Vector, at: Vector) -> float:
-    """Minimise sum fall_i max(at_i - v, 0) + rise_i max(v - at_i, 0) over v: a weighted quantile, or the middle of one."""
+    """Minimise sum fall_i max(at_i - v, 0) + rise_i max(v - at_i, 0) over v: a weighted quantile, or its middle."""
     order = np.argsort(at, kind="stable")
     at, weight = at[order], (fall + rise)[order]
     # slope right of at[k] = (weights up to k) - sum(fall); the minimum is where it turns from negative to positive

@@ -1,8 +1,8 @@
 """What k(x, z) is.
 
 A kernel is an immutable value that evaluates blocks of rows of X against each other in float64. It never sees labels or
-dual variables. The fast backends know the named kernels and evaluate them themselves; these methods are their reference,
-and all there is for a precomputed matrix or a callable.
+dual variables. The fast backends know the named kernels and evaluate them themselves; these methods are their
+reference, and all there is for a precomputed matrix or a callable.
 """
 
 from maxmargin.kernels.base import Kernel

@@ -52,23 +52,23 @@ def resolve_gamma(
     With weights the variance is that of a training set in which each sample occurs as often as it weighs.
     """
     if sigma is not None:
-        return 1.0 / (2.0 * sigma**2) if kernel == "rbf" else 1.0 / sigma
+        return float(1.0 / (2.0 * sigma**2) if kernel == "rbf" else 1.0 / sigma)
     if not isinstance(gamma, str):
         return float(gamma)
     if not isinstance(kernel, str) or kernel in ("linear", "precomputed"):
         return 1.0  # they have none
     if gamma == "auto":
-        return 1.0 / X.shape[1]
+        return 1.0 / int(X.shape[1])
     with np.errstate(over="ignore", invalid="ignore"):  # whoever makes the kernel matrix will complain
         variance = _variance(X, weights)
-    return 1.0 / (X.shape[1] * variance) if variance > 0 else 1.0
+    return 1.0 / (int(X.shape[1]) * variance) if variance > 0 else 1.0
 
 
 def _variance(X: Any, weights: NDArray[np.float64] | None) -> float:
     """The variance of all entries of X, in two passes, so that a large mean cancels no digits."""
     if weights is None and not sp.issparse(X):
         return float(np.var(X, dtype=np.float64))
-    n, d = X.shape
+    n, d = (int(size) for size in X.shape)
     share = np.full(n, 1.0 / n) if weights is None else weights / weights.sum()
     mean = float(share @ np.asarray(X.sum(axis=1, dtype=np.float64)).ravel()) / d
     if not sp.issparse(X):

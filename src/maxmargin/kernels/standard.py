@@ -30,7 +30,7 @@ def _squared_norms(A: Any) -> NDArray[np.float64]:
     if sp.issparse(A):
         return np.asarray(A.astype(np.float64).power(2).sum(axis=1)).ravel()
     wide = np.asarray(A, dtype=np.float64)
-    return np.einsum("ij,ij->i", wide, wide)
+    return np.asarray(np.einsum("ij,ij->i", wide, wide))
 
 
 def _squared_distances(A: Any, B: Any) -> Matrix:
@@ -90,7 +90,7 @@ class Laplacian(Kernel):
     gamma: float = 1.0
 
     def block(self, A: Any, B: Any) -> Matrix:
-        return np.exp(-self.gamma * manhattan_distances(A, B))
+        return np.asarray(np.exp(-self.gamma * manhattan_distances(A, B)))
 
     def diag(self, A: Any) -> NDArray[np.float64]:
         return np.ones(A.shape[0])
