@@ -156,6 +156,27 @@ void bind(nb::module_& module, const char* samples_name, const char* gram_name, 
         }
         return nb::make_tuple(result.steps, result.violation, result.lowest_curvature);
     });
+    // members, bounds, beta and gradient of all problems one after the other; problem i ends at ends[i]
+    module.def("solve_tiles", [](const Gram<T>& gram, std::vector<std::int64_t> ends, Vector<const std::int32_t> members,
+                                 Vector<const double> lower, Vector<const double> upper, Vector<const double> shift, Vector<double> beta,
+                                 Vector<double> gradient, bool coupled, double tolerance, double polish, long max_steps) {
+        std::vector<SmallProblem<T>> problems;
+        std::int64_t start = 0;
+        for (std::int64_t end : ends) {
+            problems.push_back({members.data() + start, static_cast<int>(end - start), lower.data() + start, upper.data() + start,
+                                shift.shape(0) ? shift.data() + start : nullptr, beta.data() + start, gradient.data() + start, coupled,
+                                tolerance, polish, max_steps, {}});
+            start = end;
+        }
+        {
+            nb::gil_scoped_release release;
+            solve_tiles(gram, problems);
+        }
+        nb::list results;
+        for (const auto& p : problems)
+            results.append(nb::make_tuple(p.result.steps, p.result.violation, p.result.lowest_curvature));
+        return results;
+    });
     module.def("weighted_sums", [](const Kernel& kernel, const Samples<T>& support, Samples<T>& queries, Matrix<const double> weights,
                                    std::vector<std::int64_t> group_ends, nb::ndarray<double, nb::ndim<3>, nb::c_contig> sums) {
         nb::gil_scoped_release release;

@@ -5,6 +5,11 @@
 #include "maxmargin/tiles.hpp"
 
 namespace maxmargin {
+namespace {
+
+constexpr double cheaper_than_a_copy = 32.0;  // multiplications per kernel entry that cost less than mirroring it
+
+}  // namespace
 
 template <class T>
 RowCache<T>::RowCache(std::int64_t n_rows, std::vector<std::int64_t> segments, std::int64_t budget_bytes)
@@ -82,7 +87,7 @@ void Gram<T>::accumulate_segment(const std::int32_t* rows, const double* weights
     }
 
     constexpr std::int64_t stretch = 2048;  // columns: their sums stay in the first-level cache
-#pragma omp parallel for schedule(dynamic, 1)
+#pragma omp parallel for schedule(dynamic, 1) if (static_cast<std::int64_t>(kept.size()) * (last - first) > entries_worth_threads)
     for (std::int64_t c = first; c < last; c += stretch) {
         const int width = static_cast<int>(std::min(stretch, last - c));
         const T* pointers[64];
@@ -109,14 +114,57 @@ void Gram<T>::accumulate_segment(const std::int32_t* rows, const double* weights
 }
 
 template <class T>
+void copy_upper_to_lower(Tile<T>& tile) {
+    constexpr int edge = 32;  // blocks that fit into the first-level cache
+    const int size = tile.size(), stride = tile.stride();
+#pragma omp parallel for schedule(dynamic, 1) if (size > 512)
+    for (int i = 0; i < size; i += edge)
+        for (int j = 0; j <= i; j += edge)
+            for (int a = i; a < std::min(i + edge, size); ++a) {
+                T* to = tile.row(a);
+                const T* from = tile.row(j) + a;
+                const int end = std::min(j + edge, a);
+                for (int b = j; b < end; ++b, from += stride) to[b] = *from;
+            }
+}
+
+template <class T>
 void Gram<T>::fill_tile(const std::int32_t* members, int n_members, Tile<T>& out) const {
     Samples<T> chosen(samples_, members, n_members);
     if (wants_panels(kernel_, samples_.n_features())) chosen.make_panels();
     out.resize(n_members);
-    visit_tiles(kernel_, chosen, chosen, 0, n_members,
-                [&](std::int64_t r, int height, std::int64_t c, int width, const T* tile, int stride) {
-                    for (int a = 0; a < height; ++a) std::copy_n(tile + a * stride, width, out.row(static_cast<int>(r) + a) + c);
-                });
+    const bool mirror = chosen.mean_length() > cheaper_than_a_copy;
+    visit_tiles(
+        kernel_, chosen, chosen, 0, n_members,
+        [&](std::int64_t r, int height, std::int64_t c, int width, const T* tile, int stride) {
+            for (int a = 0; a < height; ++a) std::copy_n(tile + a * stride, width, out.row(static_cast<int>(r) + a) + c);
+        },
+        mirror ? Part::upper : Part::all);
+    if (mirror) copy_upper_to_lower(out);
+}
+
+template <class T>
+void solve_tiles(const Gram<T>& gram, std::vector<SmallProblem<T>>& problems) {
+#pragma omp parallel
+    {
+        Tile<T> tile;
+#pragma omp for schedule(dynamic, 1)
+        for (std::size_t i = 0; i < problems.size(); ++i) {
+            SmallProblem<T>& problem = problems[i];
+            gram.fill_tile(problem.members, problem.size, tile);
+            if (problem.shift)
+                for (int a = 0; a < problem.size; ++a) tile.row(a)[a] += static_cast<T>(problem.shift[a]);
+            TileProblem<T> inner{tile,          problem.lower,   problem.upper,     problem.beta, problem.gradient,
+                                 problem.coupled, problem.tolerance, problem.max_steps};
+            problem.result = loops<T>().solve_tile(inner);
+            if (problem.result.violation > problem.tolerance || problem.polish >= problem.tolerance) continue;
+            inner.tolerance = problem.polish;
+            inner.max_steps = 10 * problem.size + 100;
+            const long steps = problem.result.steps;
+            problem.result = loops<T>().solve_tile(inner);
+            problem.result.steps += steps;
+        }
+    }
 }
 
 template <class T>
@@ -152,6 +200,7 @@ void weighted_sums(const Kernel& kernel, const Samples<T>& support, const Sample
 #define MAXMARGIN_GRAM(T)          \
     template class RowCache<T>;    \
     template class Gram<T>;        \
+    template void solve_tiles(const Gram<T>&, std::vector<SmallProblem<T>>&);                                  \
     template void weighted_sums(const Kernel&, const Samples<T>&, const Samples<T>&, const double*, int, const std::vector<std::int64_t>&, double*);
 MAXMARGIN_GRAM(float)
 MAXMARGIN_GRAM(double)

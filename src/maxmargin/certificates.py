@@ -27,7 +27,7 @@ from maxmargin.formulations import DualProblem
 Vector = NDArray[np.float64]
 Indices = NDArray[np.int32]
 
-SMALL = 2_000_000  # kernel entries that are recomputed without a second thought
+SMALL = 100_000  # kernel entries that are recomputed without a second thought
 DRAW = 256  # samples on which a claim is checked wherever it is not needed
 SAFETY = 8.0  # times the largest error of the claim that was found
 

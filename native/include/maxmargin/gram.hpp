@@ -72,6 +72,23 @@ private:
     std::int64_t entries_computed_ = 0;
 };
 
+// A dual problem small enough for one tile; see TileProblem. After `tolerance` is reached it is polished to `polish`.
+template <class T>
+struct SmallProblem {
+    const std::int32_t* members;
+    int size;
+    const double *lower, *upper, *shift;  // shift may be null
+    double *beta, *gradient;
+    bool coupled;
+    double tolerance, polish;
+    long max_steps;
+    TileResult result;
+};
+
+// Solve many of them over one kernel matrix, each by one thread.
+template <class T>
+void solve_tiles(const Gram<T>& gram, std::vector<SmallProblem<T>>& problems);
+
 // sums[(g * n_outputs + o) * queries.size() + q] += sum_s weights[o * support.size() + s] k(support_s, query_q) over the
 // support vectors s of group g; `group_ends` says where the groups, one after the other, end.
 template <class T>

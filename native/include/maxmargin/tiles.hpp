@@ -15,6 +15,7 @@ namespace maxmargin {
 inline constexpr int rows_per_tile = 24;         // of a panel tile: 24 x 64 values stay in the first-level cache
 inline constexpr int rows_per_product = 192;     // of a matrix-product tile: together with its columns, second-level cache
 inline constexpr int columns_per_product = 512;
+inline constexpr std::int64_t entries_worth_threads = 1 << 17;  // fewer are done before a second thread has woken up
 
 // The columns of a panel of CSR samples: only the features that occur, `place` says where.
 template <class T>
@@ -47,16 +48,19 @@ private:
     Buffer<T> values_;
 };
 
+// All rows, or (a square matrix with itself) those up to the block of columns: the rest is known by symmetry.
+enum class Part { all, upper };
+
 template <class T, class Sink>
 void visit_panel_tiles(const Kernel& kernel, const Samples<T>& rows, const Samples<T>& columns, std::int64_t first,
-                       std::int64_t last, Sink&& sink) {
+                       std::int64_t last, Part part, Sink&& sink) {
     const auto& vector_loops = loops<T>();
     const Pairing pairing = kernel.pairing() == Pairing::squared_distance && rows.n_features() > most_features_for_differences
                                 ? Pairing::dot
                                 : kernel.pairing();
     const bool from_dots = columns.sparse() || pairing != kernel.pairing();
     const std::int64_t first_panel = first / panel_width, last_panel = (last + panel_width - 1) / panel_width;
-#pragma omp parallel
+#pragma omp parallel if (rows.size() * (last - first) > entries_worth_threads)
     {
         SparsePanel<T> packed(columns.sparse() ? columns.n_features() : 0);
         alignas(64) T tile[rows_per_tile * panel_width];
@@ -66,8 +70,9 @@ void visit_panel_tiles(const Kernel& kernel, const Samples<T>& rows, const Sampl
             const int present = static_cast<int>(std::min<std::int64_t>(panel_width, columns.size() - from));
             if (columns.sparse()) packed.pack(columns, from, present);
             const std::int64_t c0 = std::max(first, from), c1 = std::min(last, from + present);
-            for (std::int64_t r = 0; r < rows.size(); r += rows_per_tile) {
-                const int height = static_cast<int>(std::min<std::int64_t>(rows_per_tile, rows.size() - r));
+            const std::int64_t n_rows = part == Part::all ? rows.size() : from + present;
+            for (std::int64_t r = 0; r < n_rows; r += rows_per_tile) {
+                const int height = static_cast<int>(std::min<std::int64_t>(rows_per_tile, n_rows - r));
                 if (columns.sparse()) {
                     for (int a = 0; a < height; ++a)
                         vector_loops.dot_sparse(rows.features(r + a), rows.values(r + a), rows.n_values(r + a), packed.place(),
@@ -85,17 +90,18 @@ void visit_panel_tiles(const Kernel& kernel, const Samples<T>& rows, const Sampl
 
 template <class T, class Sink>
 void visit_product_tiles(const Kernel& kernel, const Samples<T>& rows, const Samples<T>& columns, std::int64_t first,
-                         std::int64_t last, Sink&& sink) {
+                         std::int64_t last, Part part, Sink&& sink) {
     const auto& vector_loops = loops<T>();
     const int depth = rows.n_features();
-#pragma omp parallel
+#pragma omp parallel if (rows.size() * (last - first) > entries_worth_threads)
     {
         Buffer<T> tile(static_cast<std::size_t>(rows_per_product) * columns_per_product);
 #pragma omp for schedule(dynamic, 1)
         for (std::int64_t c = first; c < last; c += columns_per_product) {
             const int width = static_cast<int>(std::min<std::int64_t>(columns_per_product, last - c));
-            for (std::int64_t r = 0; r < rows.size(); r += rows_per_product) {
-                const int height = static_cast<int>(std::min<std::int64_t>(rows_per_product, rows.size() - r));
+            const std::int64_t n_rows = part == Part::all ? rows.size() : c + width;
+            for (std::int64_t r = 0; r < n_rows; r += rows_per_product) {
+                const int height = static_cast<int>(std::min<std::int64_t>(rows_per_product, n_rows - r));
                 blas::multiply_transposed(height, width, depth, rows.row(r), depth, columns.row(c), depth, tile.data(), width);
                 vector_loops.apply_kernel(kernel, true, tile.data(), height, width, rows.norms() + r, columns.norms() + c);
                 sink(r, height, c, width, tile.data(), width);
@@ -107,11 +113,11 @@ void visit_product_tiles(const Kernel& kernel, const Samples<T>& rows, const Sam
 // Columns [first, last) of `columns` against all `rows`; the columns need panels unless they are sparse or many-featured.
 template <class T, class Sink>
 void visit_tiles(const Kernel& kernel, const Samples<T>& rows, const Samples<T>& columns, std::int64_t first, std::int64_t last,
-                 Sink&& sink) {
+                 Sink&& sink, Part part = Part::all) {
     if (columns.sparse() || columns.has_panels())
-        visit_panel_tiles(kernel, rows, columns, first, last, sink);
+        visit_panel_tiles(kernel, rows, columns, first, last, part, sink);
     else
-        visit_product_tiles(kernel, rows, columns, first, last, sink);
+        visit_product_tiles(kernel, rows, columns, first, last, part, sink);
 }
 
 // Panels, or matrix products? The Manhattan distance has no matrix product.

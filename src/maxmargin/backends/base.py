@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -69,6 +70,28 @@ class Backend(ABC):
         self, tile: Any, problem: DualProblem, beta: Vector, gradient: Vector, tolerance: float, max_steps: int
     ) -> TileResult:
         """Minimise over one tile, in place: `problem`, `beta` and `gradient` are those of its members."""
+
+    def solve_tiles(
+        self,
+        grams: Sequence[Gram],
+        problems: Sequence[DualProblem],
+        betas: Sequence[Vector],
+        gradients: Sequence[Vector],
+        tolerance: float,
+        polish: float,
+        max_steps: int,
+    ) -> list[TileResult]:
+        """Minimise several problems of one tile each, in place: to `tolerance`, and from there to `polish` if that is
+        cheap."""
+        results = []
+        for gram, problem, beta, gradient in zip(grams, problems, betas, gradients, strict=True):
+            tile = gram.tile(np.arange(len(problem), dtype=np.int32), problem.shift)
+            result = self.solve_tile(tile, problem, beta, gradient, tolerance, max_steps)
+            if result.violation <= tolerance and polish < tolerance:
+                more = self.solve_tile(tile, problem, beta, gradient, polish, 10 * len(problem) + 100)
+                result = TileResult(result.steps + more.steps, more.violation, result.lowest_curvature)
+            results.append(result)
+        return results
 
     @abstractmethod
     def weighted_sums(

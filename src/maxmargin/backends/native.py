@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar
 
@@ -67,6 +67,41 @@ class NativeBackend(Backend):
         return TileResult(*_native.solve_tile(
             tile, problem.lower, problem.upper, beta, gradient, problem.coupled, tolerance, max_steps
         ))
+
+    def solve_tiles(
+        self,
+        grams: Sequence[Gram],
+        problems: Sequence[DualProblem],
+        betas: Sequence[Vector],
+        gradients: Sequence[Vector],
+        tolerance: float,
+        polish: float,
+        max_steps: int,
+    ) -> list[TileResult]:
+        if not all(isinstance(gram, NativeGram) for gram in grams):
+            return super().solve_tiles(grams, problems, betas, gradients, tolerance, polish, max_steps)
+        parts = [gram for gram in grams if isinstance(gram, NativeGram)]
+        ends = np.cumsum([len(problem) for problem in problems])
+        beta, gradient = np.concatenate(betas), np.concatenate(gradients)
+        shifts = [problem.shift for problem in problems if problem.shift is not None]
+        results = _native.solve_tiles(
+            parts[0]._gram,
+            ends.tolist(),
+            np.concatenate([part._global(np.arange(len(part), dtype=np.int32)) for part in parts]),
+            np.concatenate([problem.lower for problem in problems]),
+            np.concatenate([problem.upper for problem in problems]),
+            np.concatenate(shifts) if shifts else np.empty(0),
+            beta,
+            gradient,
+            problems[0].coupled,
+            tolerance,
+            polish,
+            max_steps,
+        )
+        for whole, ours in ((beta, betas), (gradient, gradients)):
+            for part, target in zip(np.split(whole, ends[:-1]), ours, strict=True):
+                target[:] = part
+        return [TileResult(*result) for result in results]
 
     def weighted_sums(
         self,
@@ -139,15 +174,17 @@ class NativeGram(Gram):
         return part.tile(np.arange(len(members), dtype=np.int32), shift)
 
     def largest_diagonal(self) -> float:
-        return float(self._gram.diagonal().max())
+        return 1.0 if self.kernel.shift_invariant else float(self._gram.diagonal().max())
 
     def accumulate(self, rows: Indices, weights: Vector, out: Vector) -> None:
         self._gram.accumulate(self._global(rows), weights, list(self._chosen), out)
 
     def exact_sums(self, rows: Indices, weights: Vector, at: Indices) -> Vector:
+        out = np.zeros((1, 1, len(at)))
+        if not len(rows) or not len(at):
+            return out[0, 0]
         rows, at = self._global(rows), self._global(at)
         double = np.dtype(np.float64)
-        out = np.zeros((1, 1, len(at)))
         _native.weighted_sums(
             _native_kernel(self.kernel),
             _samples(self.X[rows], double, self._centre),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from itertools import combinations
+from itertools import combinations, pairwise
 from typing import Any, Self
 
 import numpy as np
@@ -34,17 +34,19 @@ from maxmargin.multiclass import (
     pair_decisions,
     votes,
 )
-from maxmargin.solution import Solution, Status, Trace
-from maxmargin.solvers import SOLVERS, choose_solver
+from maxmargin.solution import Solution, Status
+from maxmargin.solvers import choose_solver, solve_each
 
 LOSSES = ("hinge", "squared_hinge")
 #: Up to this many samples in a machine its one tile is float64, and the solution is exact to rounding.
 SMALL = 1024
-#: Kernel values (and squares of features) beyond this are too close to the end of float32.
+#: Kernel values and squares of features up to this leave float32 room for sums.
 LARGEST_IN_FLOAT32 = 1e30
+#: Beyond this the working pairs, which are rated in float32, cannot be told apart.
+LARGEST_KERNEL_VALUE = 1e36
 
 
-class SVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
+class SVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     r"""C-support vector classification, exact, with a duality-gap certificate.
 
     .. math:: \min_{w, b} \tfrac12 \lVert w \rVert^2 + \sum_i C_i \, \max(0, 1 - y_i (w \cdot \phi(x_i) + b))
@@ -102,8 +104,8 @@ class SVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         The course of the fit (of its last machine).
     fit_seconds_ : float
         The time the fit took.
-    support_, support_vectors_, n_support_, dual_coef_, coef_, intercept_, classes_, class_weight_, n_iter_, fit_status_, shape_fit_
-        As in scikit-learn.
+    support_, support_vectors_, n_support_, dual_coef_, coef_, intercept_, classes_, class_weight_
+        As in scikit-learn; so are ``n_iter_``, ``fit_status_`` and ``shape_fit_``.
     """
 
     def __init__(
@@ -161,7 +163,7 @@ class SVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
 
     # --- fit ------------------------------------------------------------------------------------------------------
 
-    @with_callbacks
+    @with_callbacks  # type: ignore[untyped-decorator]
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Train the machine; Ctrl-C leaves the model as far as it came, with its certificate, and is raised again."""
         self._check_parameters()
@@ -182,11 +184,14 @@ class SVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         control.n_machines = len(plan)
         with backend.session(), control.running():
             gram = self._place(backend, X, order, edges, largest=max(len(problem) for problem in problems))
+            everyone = tuple(range(len(self.classes_)))
+            parts = [gram if m.classes == everyone else gram.restrict(m.classes) for m in plan]
+            stop = Stop(self.tol, self.gap_tol)
+            ahead = solve_each(self.solver_, problems, parts, backend, stop, control)
             solutions, proofs = [], []
-            for control.machine, (machine, problem) in enumerate(zip(plan, problems, strict=True)):
-                part = gram if len(machine.classes) == len(self.classes_) else gram.restrict(machine.classes)
+            for control.machine, (problem, part) in enumerate(zip(problems, parts, strict=True)):
                 with tasks.machine():
-                    solutions.append(self._solve(problem, part, backend, control))
+                    solutions.append(next(ahead))
                     proofs.append(_certify(problem, part, solutions[-1]))
         self._keep(X, order, edges, plan, problems, solutions, proofs)
         self.fit_seconds_ = control.seconds
@@ -266,26 +271,19 @@ class SVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         return backend.gram(self.kernel_, X, dtype, budget, edges)
 
     def _outgrows_float32(self, X: Any) -> bool:
-        """Whether kernel values, or squares of features, come near the end of float32; beyond that of float64 is an error."""
+        """Whether kernel values, or squares of features, come near the end of float32; far beyond is an error."""
         if not self.kernel_.named:  # computed in float64 by their owner
             return True
         largest = np.full((1, X.shape[1]), validation.largest_entry(X))  # no sample is larger than this one
         with np.errstate(over="ignore"):
-            reach = float(max(Linear().diag(largest)[0], abs(self.kernel_.diag(largest)[0])))
-        if not np.isfinite(reach):
+            square, value = float(Linear().diag(largest)[0]), abs(float(self.kernel_.diag(largest)[0]))
+        if not np.isfinite(square) or value > LARGEST_KERNEL_VALUE:
             raise ValueError(
-                f"The dual coefficients or intercepts are not finite: with features as large as {largest[0, 0]:.3g} the "
-                f"{self.kernel_.name} kernel overflows; scale the features, for example with "
+                f"X has values as large as {largest[0, 0]:.3g}, too large for the {self.kernel_.name} kernel. The dual "
+                "coefficients or intercepts are not finite at that scale: standardise the features, for example with "
                 "sklearn.preprocessing.StandardScaler"
             )
-        return reach > LARGEST_IN_FLOAT32
-
-    def _solve(self, problem: DualProblem, gram: Gram, backend: Backend, control: Control) -> Solution:
-        """One machine. When the fit has to end, those that are still to come stay at zero."""
-        if (ended := control.ended()) is not None:
-            zero, gradient = np.zeros(len(problem)), problem.linear.copy()
-            return Solution(zero, gradient, ended, problem.violation(zero, gradient), 0, Trace(), "none")
-        return SOLVERS[self.solver_](problem, gram, backend, Stop(self.tol, self.gap_tol), control)
+        return max(square, value) > LARGEST_IN_FLOAT32
 
     def _keep(
         self,
@@ -312,6 +310,8 @@ class SVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         self.trace_ = solutions[-1].trace
         trouble = [s.status for s in solutions if not s.status.converged]
         self.status_ = trouble[0] if trouble else solutions[0].status
+        if not trouble and diagnosis.is_indefinite(self.kernel_, X, self.support_):
+            self.status_ = Status.STATIONARY
         self.fit_status_ = 0 if self.status_.converged else 1
         norms = [_squared_norm(p, s.beta, proof) for p, s, proof in zip(problems, solutions, proofs, strict=True)]
         with np.errstate(divide="ignore"):
@@ -327,7 +327,7 @@ class SVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         reached = f"Relative gap {proof.relative_gap:.2g}, KKT violation {proof.kkt_violation:.2g} (tol={self.tol:g})."
         match status:
             case Status.STATIONARY:
-                advice = "Use a positive semi-definite kernel, or take the certificate as a measure of stationarity only."
+                advice = "Use a positive semi-definite kernel, or take the certificate for a measure of stationarity."
             case Status.NOT_SEPARABLE:
                 advice = "Use a finite C, or a kernel in which the classes can be separated."
             case _:
@@ -349,12 +349,14 @@ class SVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         decisions = self._decisions(X)
         n_classes = len(self.classes_)
         if n_classes == 2:
-            return self.classes_[(decisions[:, 0] > 0).astype(np.intp)]
-        if self.multi_class == "ovr":
-            return self.classes_[decisions.argmax(axis=1)]
-        if self.break_ties:
-            return self.classes_[one_vs_rest_scores(decisions, n_classes).argmax(axis=1)]
-        return self.classes_[votes(decisions, n_classes)]
+            chosen = (decisions[:, 0] > 0).astype(np.intp)
+        elif self.multi_class == "ovr":
+            chosen = decisions.argmax(axis=1)
+        elif self.break_ties:
+            chosen = one_vs_rest_scores(decisions, n_classes).argmax(axis=1)
+        else:
+            chosen = votes(decisions, n_classes)
+        return np.asarray(self.classes_[chosen])
 
     def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
         """The decision values: one per sample for two classes, else one per class or (one-vs-one) one per pair."""
@@ -371,7 +373,9 @@ class SVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         queries = validation.samples(self, X, reset=False)
         if sp.issparse(self.support_vectors_) != sp.issparse(queries):  # as the training set is, so the queries
             queries = sp.csr_array(queries) if sp.issparse(self.support_vectors_) else queries.toarray()
-        weights = self.dual_coef_.toarray() if sp.issparse(self.dual_coef_) else self.dual_coef_
+        weights: Any = self.dual_coef_
+        if sp.issparse(weights):
+            weights = weights.toarray()
         backend = make_backend(self.backend)
         one_vs_one = len(self.classes_) > 2 and self.multi_class == "ovo"
         groups = self.n_support_ if one_vs_one else np.array([len(self.support_)])
@@ -379,7 +383,7 @@ class SVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             sums = backend.weighted_sums(self.kernel_, self._support(), queries, weights, groups)
         if one_vs_one:
             return pair_decisions(sums, self.intercept_)
-        return sums[0].T + self.intercept_
+        return np.asarray(sums[0].T + self.intercept_)
 
     def _support(self) -> Any:
         """What the kernel compares a query with."""
@@ -396,14 +400,14 @@ class SVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             coefficients = weights @ vectors
         else:
             ends = np.concatenate([[0], np.cumsum(self.n_support_)])
-            segments = [slice(*pair) for pair in zip(ends[:-1], ends[1:], strict=True)]
+            segments = [slice(*pair) for pair in pairwise(ends)]
             parts = [
                 weights[[j - 1], segments[i]] @ vectors[segments[i]] + weights[[i], segments[j]] @ vectors[segments[j]]
                 for i, j in combinations(range(len(self.classes_)), 2)
             ]
             coefficients = sp.vstack(parts, format="csr") if sp.issparse(vectors) else np.vstack(parts)
-        # computed anew each time: a write to it would be lost
-        (coefficients.data if sp.issparse(coefficients) else coefficients).flags.writeable = False
+        values: Any = coefficients.data if sp.issparse(coefficients) else coefficients
+        values.flags.writeable = False  # computed anew each time: a write to it would be lost
         return coefficients
 
     def __sklearn_tags__(self) -> Any:

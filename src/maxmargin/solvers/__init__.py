@@ -6,12 +6,20 @@ does not import scikit-learn.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 
-from maxmargin.solution import Solution
+import numpy as np
+
+from maxmargin.backends import Backend
+from maxmargin.control import Control, Stop
+from maxmargin.formulations import DualProblem
+from maxmargin.gram import Gram
+from maxmargin.solution import Solution, Status, Trace
 from maxmargin.solvers import block_smo
 
 SOLVERS: dict[str, Callable[..., Solution]] = {"block-smo": block_smo.solve}
+
+TOGETHER = 32  # small problems that are solved in one go, between two looks at the clock
 
 
 def choose_solver(name: str) -> str:
@@ -23,4 +31,34 @@ def choose_solver(name: str) -> str:
     return name
 
 
-__all__ = ["SOLVERS", "choose_solver"]
+def solve_each(
+    name: str,
+    problems: Sequence[DualProblem],
+    grams: Sequence[Gram],
+    backend: Backend,
+    stop: Stop,
+    control: Control,
+) -> Iterator[Solution]:
+    """The solutions of several problems over one kernel matrix, in their order, each when it is asked for.
+
+    Small ones are solved ahead, many at a time, because each of them occupies one core only. When the fit has to end, the
+    problems that are still to come stay at zero.
+    """
+    ahead: dict[int, Solution] = {}
+    for index, (problem, gram) in enumerate(zip(problems, grams, strict=True)):
+        if (ended := control.ended()) is not None:
+            yield _untouched(problem, ended)
+            continue
+        if name == "block-smo" and len(problems) > 1 and index % TOGETHER == 0:
+            some = slice(index, index + TOGETHER)
+            ahead = block_smo.solve_small(problems[some], grams[some], backend, stop, control)
+        solution = ahead.get(index % TOGETHER)
+        yield SOLVERS[name](problem, gram, backend, stop, control) if solution is None else solution
+
+
+def _untouched(problem: DualProblem, status: Status) -> Solution:
+    zero, gradient = np.zeros(len(problem)), problem.linear.copy()
+    return Solution(zero, gradient, status, problem.violation(zero, gradient), 0, Trace(), "none")
+
+
+__all__ = ["SOLVERS", "choose_solver", "solve_each"]

@@ -24,6 +24,7 @@ in float64 from where it is.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,6 +47,7 @@ NEGLIGIBLE = 0.25  # of tol: a variable this little on the wrong side is no viol
 SAFETY = 4.0  # times the largest rounding error of the gradient that was seen
 POLISH = 1e-12  # the violation to which a single float64 tile is solved
 TOUCHING = 1e-12  # hard margin: squared distance of the hulls, relative to the data, that counts as none
+ROUNDING = 2.0**-22  # of a float32 kernel entry, relative to the diagonal
 INDEFINITE = 1e-6  # relative negative curvature beyond rounding
 
 
@@ -88,6 +90,53 @@ def _solve_one_tile(run: _Run, stop: Stop) -> Status:
     run.minimise_tile(tile, run.problem, run.beta, run.gradient, POLISH, 10 * len(run.problem) + 100)
     run.measure()
     return Status.CONVERGED
+
+
+def solve_small(
+    problems: Sequence[DualProblem],
+    grams: Sequence[Gram],
+    backend: Backend,
+    stop: Stop,
+    control: Control,
+) -> dict[int, Solution]:
+    """Those of the problems that are one tile each, solved side by side; without those that want a closer look.
+
+    A float32 tile will do where rounding cannot reach tol: its entries are off by ROUNDING, independently, so the gradient
+    is off by about ROUNDING |beta|.
+    """
+    small = [i for i, problem in enumerate(problems) if len(problem) <= TILE and not problem.hard]
+    if not small or stop.gap_tol is not None:
+        return {}
+    exact = grams[0].dtype == np.float64
+    chosen = [problems[i] for i in small]
+    betas = [np.zeros(len(problem)) for problem in chosen]
+    gradients = [problem.linear.copy() for problem in chosen]
+    tolerance = stop.tol if exact else INNER_REDUCTION * stop.tol
+    results = backend.solve_tiles(
+        [grams[i] for i in small],
+        chosen,
+        betas,
+        gradients,
+        tolerance,
+        POLISH if exact else tolerance,
+        control.steps_left(STEPS_AT_ONCE),
+    )
+    solutions = {}
+    for i, problem, beta, gradient, result in zip(small, chosen, betas, gradients, results, strict=True):
+        control.steps += result.steps
+        settled = exact or ROUNDING * float(np.linalg.norm(beta)) * grams[i].largest_diagonal() <= tolerance
+        if result.violation > stop.tol or result.lowest_curvature < -INDEFINITE or not settled:
+            continue
+        trace = Trace()
+        level = backend.measure_violation(problem, beta, gradient).level
+        gap = float(problem.gap_terms(beta, gradient, level).sum())
+        dual = problem.dual_value(beta, gradient)
+        trace.append(control.seconds, 0, result.violation, dual, gap)
+        control.report(0, result.violation, gap / max(abs(dual), np.finfo(float).tiny), 1.0)
+        solutions[i] = Solution(
+            beta, gradient, Status.CONVERGED, result.violation, result.steps, trace, f"{grams[i].dtype} kernel"
+        )
+    return solutions
 
 
 class _Run:
