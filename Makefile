@@ -21,11 +21,13 @@ lint: $(VENV)/.installed
 types: $(VENV)/.installed
 	$(BIN)/mypy
 
-# The native code once more, under the address and undefined-behaviour sanitizers.
+# The native code once more, under the address and undefined-behaviour sanitizers; with the system's cmake, or else pip's.
+sanitize: export PATH := $(PATH):$(abspath $(BIN))
 sanitize: $(VENV)/.installed
-	cmake -S native/tests -B build/sanitize -DCMAKE_BUILD_TYPE=Debug -DPython_EXECUTABLE=$(abspath $(BIN)/python) > /dev/null
-	cmake --build build/sanitize --parallel 2
-	build/sanitize/native_tests
+	command -v cmake > /dev/null || $(BIN)/pip install --quiet cmake
+	cmake -S native/tests -B build/sanitize > /dev/null
+	cmake --build build/sanitize --parallel 2 > /dev/null
+	OMP_NUM_THREADS=2 OMP_WAIT_POLICY=passive build/sanitize/native_tests
 
 bench: $(VENV)/.peers
 	$(BIN)/python -m benchmarks $(if $(DATA),--data $(DATA))

@@ -1,4 +1,5 @@
 // Sums of kernel rows, with and without a cache, over all segments or some.
+#include <algorithm>
 #include <numeric>
 
 #include "check.hpp"
@@ -20,7 +21,7 @@ void test_accumulate(const Kernel& kernel, Storage storage, int d, std::int64_t 
     Gram<T> gram(kernel, data.samples(storage), edges, rows_kept * n * std::int64_t(sizeof(T)));
     std::mt19937 random(3);
     const std::vector<std::vector<int>> choices{{0, 1, 2, 3}, {0, 2}, {1}, {3, 0}, {2, 3}};
-    for (int round = 0; round < 30; ++round) {
+    for (int round = 0; round < 12; ++round) {
         const std::vector<int>& segments = choices[random() % choices.size()];
         std::vector<std::int32_t> rows(n), columns;
         std::iota(rows.begin(), rows.end(), 0);
@@ -83,11 +84,13 @@ void test_eviction() {
 
 template <class T>
 void test_sums() {
-    for (const auto& [name, kernel] : kernels())
+    for (const auto& [name, kernel] : kernels())  // one for each way of pairing: the function on top is the business of others
         for (Storage storage : {Storage::dense, Storage::csr64})
             for (int d : {2, 57, 300})
                 for (std::int64_t rows_kept : {0, 5, 45, 1000}) {
-                    if (!offered(kernel, storage)) continue;
+                    const bool first = kernel.kind == KernelKind::linear || kernel.kind == KernelKind::rbf ||
+                                       kernel.kind == KernelKind::laplacian;
+                    if (!first || !offered(kernel, storage)) continue;
                     run(std::string("accumulate ") + name + ", " + name_of<T>() + ", " + name_of(storage) + ", d = " +
                             std::to_string(d) + ", cache of " + std::to_string(rows_kept) + " rows",
                         [&] { test_accumulate<T>(kernel, storage, d, rows_kept); });
