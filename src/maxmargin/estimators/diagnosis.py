@@ -12,7 +12,7 @@ from maxmargin.kernels import Kernel, Precomputed
 
 DWARFS = 100.0  # a spread this many times the median spread dominates every distance
 DRAW = 128  # support vectors whose kernel matrix is looked at
-NEGATIVE = -1e-6  # times the largest eigenvalue: a negative one beyond rounding
+NEGATIVE = -1e-4  # times the largest eigenvalue: a negative one beyond rounding
 
 
 def likely_cause(estimator: Any, X: Any) -> str:

@@ -42,6 +42,8 @@ LOSSES = ("hinge", "squared_hinge")
 SMALL = 1024
 #: Kernel values and squares of features up to this leave float32 room for sums.
 LARGEST_IN_FLOAT32 = 1e30
+#: The error of a float32 kernel value, relative to the largest.
+ROUNDING = 2.0**-22
 #: Beyond this the working pairs, which are rated in float32, cannot be told apart.
 LARGEST_KERNEL_VALUE = 1e36
 
@@ -261,7 +263,7 @@ class SVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):  # type: ignore
         self, backend: Backend, X: Any, order: NDArray[np.intp], edges: tuple[int, ...], largest: int
     ) -> Gram:
         """The kernel matrix of the training set, sorted by class."""
-        exact = self._outgrows_float32(X) or largest <= SMALL
+        exact = max(self._reach(X)) > LARGEST_IN_FLOAT32 or largest <= SMALL
         dtype = np.dtype(np.float64 if exact else np.float32)
         budget = validation.cache_bytes(self.cache_size)
         if isinstance(self.kernel_, Precomputed):
@@ -270,20 +272,20 @@ class SVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):  # type: ignore
             X = X[order]
         return backend.gram(self.kernel_, X, dtype, budget, edges)
 
-    def _outgrows_float32(self, X: Any) -> bool:
-        """Whether kernel values, or squares of features, come near the end of float32; far beyond is an error."""
+    def _reach(self, X: Any) -> tuple[float, float]:
+        """How large squares of features and kernel values can get with samples like these; too large is an error."""
         if not self.kernel_.named:  # computed in float64 by their owner
-            return True
+            return np.inf, np.inf
         largest = np.full((1, X.shape[1]), validation.largest_entry(X))  # no sample is larger than this one
-        with np.errstate(over="ignore"):
+        with np.errstate(over="ignore", invalid="ignore"):
             square, value = float(Linear().diag(largest)[0]), abs(float(self.kernel_.diag(largest)[0]))
-        if not np.isfinite(square) or value > LARGEST_KERNEL_VALUE:
+        if not np.isfinite(square) or not value <= LARGEST_KERNEL_VALUE:
             raise ValueError(
                 f"X has values as large as {largest[0, 0]:.3g}, too large for the {self.kernel_.name} kernel. The dual "
                 "coefficients or intercepts are not finite at that scale: standardise the features, for example with "
                 "sklearn.preprocessing.StandardScaler"
             )
-        return max(square, value) > LARGEST_IN_FLOAT32
+        return square, value
 
     def _keep(
         self,
@@ -376,6 +378,7 @@ class SVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):  # type: ignore
         weights: Any = self.dual_coef_
         if sp.issparse(weights):
             weights = weights.toarray()
+        queries = self._in_suitable_arithmetic(queries, weights)
         backend = make_backend(self.backend)
         one_vs_one = len(self.classes_) > 2 and self.multi_class == "ovo"
         groups = self.n_support_ if one_vs_one else np.array([len(self.support_)])
@@ -384,6 +387,15 @@ class SVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):  # type: ignore
         if one_vs_one:
             return pair_decisions(sums, self.intercept_)
         return np.asarray(sums[0].T + self.intercept_)
+
+    def _in_suitable_arithmetic(self, queries: Any, weights: NDArray[np.float64]) -> Any:
+        """float32 queries are answered in float32, unless features or coefficients are too large for that."""
+        square, value = self._reach(queries)
+        if queries.dtype != np.float32 or not self.kernel_.named:
+            return queries
+        square, value = np.maximum((square, value), self._reach(self.support_vectors_))
+        error = ROUNDING * value * float(np.linalg.norm(weights))
+        return queries if max(square, value) <= LARGEST_IN_FLOAT32 and error <= self.tol else queries.astype(np.float64)
 
     def _support(self) -> Any:
         """What the kernel compares a query with."""
