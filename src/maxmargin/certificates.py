@@ -11,7 +11,7 @@ all samples that are free, or near the level, and on a random draw of the others
 safety factor, widens the band until no sample outside it could have a gap term that is not zero. On small data
 everything is recomputed. `Certificate.arithmetic` says which it was.
 
-The reported gap is rounded up by what float64 summation can lose, so the true gap is at most what it says.
+The terms are those of the worst gradient that float64 rounding allows, so the true gap is at most what is reported.
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ Indices = NDArray[np.int32]
 SMALL = 100_000  # kernel entries that are recomputed without a second thought
 DRAW = 256  # samples on which a claim is checked wherever it is not needed
 SAFETY = 8.0  # times the largest error of the claim that was found
+ROUNDING = 4.0 * float(np.finfo(float).eps)  # of a sum of kernel values, relative to the sum of their absolute values
+TINY = float(np.finfo(float).tiny)
 
 
 @dataclass(frozen=True)
@@ -78,10 +80,12 @@ def certify(
     beta: Vector,
     kernel_sums: Callable[[Indices], Vector],
     claim: Vector | None = None,
+    largest_kernel_value: float = 1.0,
 ) -> Certificate:
     """The certificate of `beta`.
 
     `kernel_sums(at)` is K[at] @ beta, computed in float64. `claim` is a solver's gradient, or None to recompute it all.
+    `largest_kernel_value` says how much rounding to allow for.
     """
     n = len(problem)
 
@@ -97,7 +101,7 @@ def certify(
         arithmetic = "float64" if n_checked == n else (
             f"float64 on the {n_checked} of {n} samples whose share of the gap can differ from zero"
         )
-    return _summarise(problem, beta, gradient, arithmetic)
+    return _summarise(problem, beta, gradient, arithmetic, ROUNDING * largest_kernel_value * float(np.abs(beta).sum()))
 
 
 def _exact_where_it_matters(
@@ -125,17 +129,16 @@ def _exact_where_it_matters(
     return gradient, int(checked.sum())
 
 
-def _summarise(problem: DualProblem, beta: Vector, gradient: Vector, arithmetic: str) -> Certificate:
+def _summarise(
+    problem: DualProblem, beta: Vector, gradient: Vector, arithmetic: str, error: float
+) -> Certificate:
     level = problem.best_level(beta, gradient)
-    terms = problem.gap_terms(beta, gradient, level)
+    terms = problem.gap_terms(beta, gradient, level, error)
     dual = problem.dual_value(beta, gradient)
     equality = abs(float(beta.sum())) if problem.coupled else 0.0
-    # what float64 may have lost: in sums of n terms of the size of the objective, and in the equality constraint
-    magnitude = float(np.abs(beta) @ (np.abs(gradient) + np.abs(problem.linear)))
-    rounding = 8.0 * np.finfo(float).eps * magnitude + equality * abs(level)
-    gap = float(terms.sum()) + rounding
+    gap = float(terms.sum()) + equality * abs(level)
     primal = dual + gap
-    scale = max(abs(primal), abs(dual), np.finfo(float).tiny)
+    scale = max(abs(primal), abs(dual), TINY)
     return Certificate(
         primal=primal,
         dual=dual,
@@ -159,7 +162,7 @@ def combine(parts: Sequence[Certificate], gap_terms: NDArray[np.float64]) -> Cer
         primal=primal,
         dual=dual,
         gap=gap,
-        relative_gap=gap / max(abs(primal), abs(dual), np.finfo(float).tiny) if np.isfinite(gap) else np.inf,
+        relative_gap=gap / max(abs(primal), abs(dual), TINY) if np.isfinite(gap) else np.inf,
         kkt_violation=max(part.kkt_violation for part in parts),
         box_residual=max(part.box_residual for part in parts),
         equality_residual=max(part.equality_residual for part in parts),

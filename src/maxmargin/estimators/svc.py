@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, column_or_1d
+from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.backends import BACKENDS, Backend, make_backend
 from maxmargin.callbacks import ProgressBar
@@ -184,7 +184,7 @@ class SVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):  # type: ignore
         backend = make_backend(self.backend)
         tasks.begin(len(plan), X=X, y=y, metadata={"sample_weight": sample_weight})
         control.n_machines = len(plan)
-        with backend.session(), control.running():
+        with backend.session(len(order) ** 2), control.running():
             gram = self._place(backend, X, order, edges, largest=max(len(problem) for problem in problems))
             everyone = tuple(range(len(self.classes_)))
             parts = [gram if m.classes == everyone else gram.restrict(m.classes) for m in plan]
@@ -238,8 +238,8 @@ class SVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):  # type: ignore
         self, X: Any, y: Any, sample_weight: Any
     ) -> tuple[Any, NDArray[np.intp], NDArray[np.float64]]:
         X, y = validation.samples(self, X, y, reset=True)
-        y = column_or_1d(y, warn=True)
-        check_classification_targets(y)
+        if y.dtype.kind not in "iubU":
+            check_classification_targets(y)
         self.classes_, labels = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError(
@@ -265,7 +265,7 @@ class SVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):  # type: ignore
         """The kernel matrix of the training set, sorted by class."""
         exact = max(self._reach(X)) > LARGEST_IN_FLOAT32 or largest <= SMALL
         dtype = np.dtype(np.float64 if exact else np.float32)
-        budget = validation.cache_bytes(self.cache_size)
+        budget = validation.cache_bytes(self.cache_size, enough=8 * len(order) ** 2)
         if isinstance(self.kernel_, Precomputed):
             X = X[np.ix_(order, order)]
         elif not _ascending(order):
@@ -382,7 +382,7 @@ class SVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):  # type: ignore
         backend = make_backend(self.backend)
         one_vs_one = len(self.classes_) > 2 and self.multi_class == "ovo"
         groups = self.n_support_ if one_vs_one else np.array([len(self.support_)])
-        with backend.session():
+        with backend.session(len(self.support_) * queries.shape[0]):
             sums = backend.weighted_sums(self.kernel_, self._support(), queries, weights, groups)
         if one_vs_one:
             return pair_decisions(sums, self.intercept_)
@@ -443,7 +443,8 @@ def _ascending(order: NDArray[np.intp]) -> bool:
 def _certify(problem: DualProblem, gram: Gram, solution: Solution) -> Certificate:
     support = np.flatnonzero(solution.beta).astype(np.int32)
     beta = solution.beta[support]
-    return certify(problem, solution.beta, lambda at: gram.exact_sums(support, beta, at), solution.gradient)
+    largest = gram.largest_diagonal()
+    return certify(problem, solution.beta, lambda at: gram.exact_sums(support, beta, at), solution.gradient, largest)
 
 
 def _squared_norm(problem: Any, beta: NDArray[np.float64], proof: Certificate) -> float:

@@ -11,9 +11,12 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils.class_weight import compute_class_weight
-from sklearn.utils.validation import check_array, check_consistent_length, validate_data
+from sklearn.utils.validation import check_array, check_consistent_length, column_or_1d, validate_data
 
 Vector = NDArray[np.float64]
+
+_LITTLE_MEMORY = 64_000_000  # bytes that nobody misses
+_FLOATS = (np.dtype(np.float64), np.dtype(np.float32))
 
 
 def positive(name: str, value: Any, *, zero_ok: bool = False, infinite_ok: str | None = None, hint: str = "") -> float:
@@ -50,12 +53,12 @@ def steps(name: str, value: Any) -> int:
     return int(value)
 
 
-def cache_bytes(value: Any) -> int:
-    """A cache size in MB as bytes; 'auto' is half of the memory that is free now."""
+def cache_bytes(value: Any, enough: int) -> int:
+    """A cache size in MB as bytes; 'auto' is what is enough, or half of the memory that is free now."""
     if isinstance(value, str):
         if value != "auto":
             raise ValueError(f"cache_size={value!r}: must be a number of MB, or 'auto' for half of the free memory")
-        return _free_memory() // 2
+        return enough if enough <= _LITTLE_MEMORY else min(enough, _free_memory() // 2)
     return int(positive("cache_size", value, hint=" (in MB; use 'auto' for half of the free memory)") * 1e6)
 
 
@@ -82,7 +85,11 @@ def samples(estimator: Any, X: Any, y: Any = "no_validation", *, reset: bool) ->
         if isinstance(y, str):
             return things
         check_consistent_length(things, y)
-        return things, y
+        return things, column_or_1d(y)
+    if _needs_no_conversion(X) and (isinstance(y, str) or _are_labels(y, len(X))):
+        checked = validate_data(estimator, X, y, reset=reset, skip_check_array=True)
+        require_finite(estimator, X)
+        return checked
     if estimator.kernel == "precomputed" and sp.issparse(X):
         raise TypeError("Sparse precomputed kernels are not supported: pass X.toarray()")
     checked = validate_data(
@@ -98,6 +105,16 @@ def samples(estimator: Any, X: Any, y: Any = "no_validation", *, reset: bool) ->
     )
     require_finite(estimator, checked[0] if isinstance(checked, tuple) else checked)
     return checked
+
+
+def _needs_no_conversion(X: Any) -> bool:
+    """Whether X is an array as we want it: scikit-learn's checks, which cost more than a small fit, would change nothing."""
+    return type(X) is np.ndarray and X.dtype in _FLOATS and X.ndim == 2 and X.size > 0 and bool(X.flags.c_contiguous)
+
+
+def _are_labels(y: Any, n: int) -> bool:
+    """Whether y is an array of n whole numbers, booleans or strings."""
+    return type(y) is np.ndarray and y.dtype.kind in "iubU" and y.shape == (n,)
 
 
 def _not_rows_of_numbers(X: Any) -> NDArray[Any] | None:
@@ -162,11 +179,13 @@ def require_two_classes(y: NDArray[np.intp], weights: Vector) -> None:
 
 def class_weights(spec: Any, classes: NDArray[Any], y: NDArray[np.intp], weights: Vector) -> Vector:
     """A factor per class: given by label, or 'balanced' for the inverse of the class's share of the total weight."""
+    if spec is None:
+        return np.ones(len(classes))
     if isinstance(spec, str) and spec == "balanced":
         totals = np.bincount(y, weights=weights, minlength=len(classes))
         totals = np.where(totals > 0, totals, 1.0)
         return np.asarray(totals.sum() / (len(classes) * totals))
-    if spec is not None and not isinstance(spec, Mapping):
+    if not isinstance(spec, Mapping):
         raise ValueError(f"class_weight={spec!r}: must be None, 'balanced' or a dict from labels to weights")
     factors = np.asarray(compute_class_weight(spec, classes=classes, y=classes[y]), dtype=np.float64)
     if (factors < 0).any() or not np.isfinite(factors).all():

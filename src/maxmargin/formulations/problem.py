@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 
 Vector = NDArray[np.float64]
 
+NEWTON_STEPS = 100
+
 
 @dataclass(frozen=True)
 class DualProblem:
@@ -53,47 +55,55 @@ class DualProblem:
         return float(-0.5 * (beta @ (gradient + self.linear)))
 
     def best_level(self, beta: Vector, gradient: Vector) -> float:
-        """The level v with the smallest gap (exactly for the hinge loss, closely for the others)."""
+        """The level v with the smallest gap: minus the bias with the smallest primal value."""
         if not self.coupled:
             return 0.0
-        if self.shift is None and not self.hard:
-            return _lowest_point(beta - self.lower, self.upper - beta, gradient)
-        support = beta != 0
-        if self.hard or not support.any():
-            rise, fall = beta < self.upper, beta > self.lower
-            if not rise.any() or not fall.any():
-                return 0.0
-            return float(0.5 * (gradient[rise].min() + gradient[fall].max()))
-        return float(gradient[support].mean())
-
-    def gap_terms(self, beta: Vector, gradient: Vector, level: float) -> Vector:
-        """The duality gap, sample by sample. Each term is >= 0; their sum is primal - dual."""
-        above = np.maximum(gradient - level, 0.0)
-        below = np.maximum(level - gradient, 0.0)
         if self.hard:
-            return self._hard_terms(beta, gradient, level)
+            rise, fall = beta < self.upper, beta > self.lower
+            return float(0.5 * (gradient[rise].min() + gradient[fall].max())) if fall.any() and rise.any() else 0.0
         if self.shift is None:
-            return (beta - self.lower) * above + (self.upper - beta) * below
-        inward = np.where(np.isfinite(self.lower), gradient - level, level - gradient)
-        size = np.abs(beta)
-        shift = self.shift
-        with_slack = inward < size * shift
-        terms = np.where(with_slack, inward**2 / (2.0 * shift), size * (inward - 0.5 * size * shift))
-        return np.where(self.lower == self.upper, 0.0, terms)
+            return _lowest_point(beta - self.lower, self.upper - beta, gradient)
+        taking_part = self.lower < self.upper
+        edge = (gradient - self.shift * beta)[taking_part]
+        return _least_squares_level(edge, self.upper[taking_part] > 0.0, 1.0 / self.shift[taking_part])
 
-    def _hard_terms(self, beta: Vector, gradient: Vector, level: float) -> Vector:
+    def gap_terms(self, beta: Vector, gradient: Vector, level: float, error: float = 0.0) -> Vector:
+        """The duality gap, sample by sample. Each term is >= 0; their sum is primal - dual.
+
+        If no entry of `gradient` is off by more than `error`, no term is larger than what is returned here.
+        """
+        if self.hard:
+            return self._hard_terms(beta, gradient, level, error)
+        if self.shift is None:
+            above = np.maximum(gradient - level + error, 0.0)
+            below = np.maximum(level - gradient + error, 0.0)
+            return (beta - self.lower) * above + (self.upper - beta) * below
+        inward = self._inward(gradient, level)
+        size, shift = np.abs(beta), self.shift
+
+        def terms(r: Vector) -> Vector:
+            return np.where(r < size * shift, r**2 / (2.0 * shift), size * (r - 0.5 * size * shift))
+
+        largest = np.maximum(terms(inward - error), terms(inward + error))  # they are convex in r
+        return np.where(self.lower == self.upper, 0.0, largest)
+
+    def _inward(self, gradient: Vector, level: float) -> Vector:
+        """G - v, signed so that a half-line is [0, inf)."""
+        return np.where(np.isfinite(self.lower), gradient - level, level - gradient)
+
+    def _hard_terms(self, beta: Vector, gradient: Vector, level: float, error: float) -> Vector:
         """|beta_i| (margin_i - 1), and on the worst sample what scaling to feasibility costs."""
-        inward = np.where(np.isfinite(self.lower), gradient - level, level - gradient)
+        inward = self._inward(gradient, level)
         fixed = self.lower == self.upper
-        terms = np.where(fixed, 0.0, np.abs(beta) * np.maximum(inward, 0.0))
-        shortfall = np.where(fixed, 0.0, np.maximum(-inward, 0.0))
+        terms = np.where(fixed, 0.0, np.abs(beta) * np.maximum(inward + error, 0.0))
+        shortfall = np.where(fixed, 0.0, np.maximum(error - inward, 0.0))
         worst = int(shortfall.argmax())
         missing = float(shortfall[worst])
         if missing >= 1.0:
             terms[worst] = np.inf
             return terms
-        norm = float(beta @ (gradient - self.linear))
-        dual = self.dual_value(beta, gradient)
+        norm = float(beta @ (gradient - self.linear)) + error * float(np.abs(beta).sum())
+        dual = self.dual_value(beta, gradient) - error * float(np.abs(beta).sum())
         gap = 0.5 * norm / (1.0 - missing) ** 2 - dual
         terms[worst] += max(gap - float(terms.sum()), 0.0)
         return terms
@@ -131,3 +141,19 @@ def _lowest_point(fall: Vector, rise: Vector, at: Vector) -> float:
     while last + 1 < len(at) and abs(slope[last]) <= tolerance:
         last += 1
     return float(0.5 * (at[first] + at[last]))
+
+
+def _least_squares_level(edge: Vector, positive: NDArray[np.bool_], weight: Vector) -> float:
+    """Minimise sum weight_i max(0, v - edge_i)^2 over the positive i and max(0, edge_i - v)^2 over the others.
+
+    Newton's method: the weighted mean of those with slack, until they stay the same. Few steps; any v will do.
+    """
+    level = float(edge.mean()) if len(edge) else 0.0
+    for _ in range(NEWTON_STEPS):
+        slack = np.where(positive, level > edge, level < edge)
+        if not slack.any():
+            break
+        previous, level = level, float(np.average(edge[slack], weights=weight[slack]))
+        if level == previous:
+            break
+    return level

@@ -1,0 +1,278 @@
+"""A certificate is never optimistic: the true gap, evaluated plainly in float64, is at most what it says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.spatial.distance import cdist
+from sklearn.datasets import load_breast_cancer, load_iris, make_classification
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.preprocessing import StandardScaler
+
+from maxmargin import SVC, Certificate, Status
+
+#: What the plain evaluation itself may lose, relative to the objective.
+NOISE = 1e-12
+
+
+@dataclass
+class Truth:
+    """The primal and the dual value of one machine, written down as they are in textbooks."""
+
+    primal: float
+    dual: float
+
+    @property
+    def gap(self) -> float:
+        return self.primal - self.dual
+
+
+def kernel_matrix(model: SVC, A: Any, B: Any) -> Any:
+    """The kernel from its definition: squared distances as sums of squared differences."""
+    match model.kernel:
+        case "linear":
+            return A @ B.T
+        case "rbf":
+            return np.exp(-model.gamma_ * cdist(A, B, "sqeuclidean"))
+        case "laplacian":
+            return np.exp(-model.gamma_ * cdist(A, B, "cityblock"))
+        case "poly":
+            return (model.gamma_ * (A @ B.T) + model.coef0) ** model.degree
+    raise AssertionError(model.kernel)
+
+
+def evaluate(model: SVC, X: Any, y: Any, C: Any, beta: Any, bias: float) -> Truth:
+    """min 1/2 |w|^2 + sum C_i loss(1 - y_i f(x_i)), and its dual, at the point a machine ended at."""
+    K = kernel_matrix(model, X, X)
+    values = K @ beta
+    norm = float(beta @ values)
+    slack = np.maximum(0.0, 1.0 - y * (values + bias))
+    alpha = y * beta
+    assert (alpha >= 0).all()
+    if np.isinf(C).any():  # feasible only after scaling; then 1/2 |w|^2 is the primal value
+        smallest = float((y * (values + bias)).min())
+        assert smallest > 0
+        return Truth(0.5 * norm / min(1.0, smallest) ** 2, float(alpha.sum()) - 0.5 * norm)
+    if model.loss == "squared_hinge":
+        taking_part = C > 0
+        price = float((beta[taking_part] ** 2 / (4.0 * C[taking_part])).sum())
+        return Truth(0.5 * norm + float(C @ slack**2), float(alpha.sum()) - 0.5 * norm - price)
+    assert (alpha <= C).all()
+    return Truth(0.5 * norm + float(C @ slack), float(alpha.sum()) - 0.5 * norm)
+
+
+def machines(model: SVC, X: Any, y: Any, weights: Any) -> Iterator[tuple[Truth, Certificate]]:
+    """Each machine of a fitted model, from its public attributes alone, with its part of the certificate."""
+    n, classes = len(y), model.classes_
+    labels = np.searchsorted(classes, y)
+    cost = np.where(weights > 0, model.C, 0.0) if np.isinf(model.C) else model.C * weights
+    cost = cost * model.class_weight_[labels] if np.isfinite(model.C) else cost
+    coefficients = np.zeros((model.dual_coef_.shape[0], n))
+    coefficients[:, model.support_] = model.dual_coef_.toarray() if sp.issparse(model.dual_coef_) else model.dual_coef_
+    if len(classes) == 2:
+        yield evaluate(model, X, 2 * labels - 1, cost, coefficients[0], model.intercept_[0]), model.certificate_
+    elif model.multi_class == "ovr":
+        for c, part in enumerate(model.certificate_.parts):
+            signs = np.where(labels == c, 1, -1)
+            yield evaluate(model, X, signs, cost, coefficients[c], model.intercept_[c]), part
+    else:
+        for m, (i, j) in enumerate(combinations(range(len(classes)), 2)):
+            inside = (labels == i) | (labels == j)
+            beta = np.where(labels == i, coefficients[j - 1], coefficients[i])[inside]
+            signs = np.where(labels == i, 1, -1)[inside]
+            truth = evaluate(model, X[inside], signs, cost[inside], beta, model.intercept_[m])
+            yield truth, model.certificate_.parts[m]
+
+
+def check(
+    model: SVC, X: Any, y: Any, weights: Any = None, at_most: float = 1.01, rounding: float = 1e-9
+) -> None:
+    """true gap <= reported gap <= at_most times it, but for rounding; the values are those of the model."""
+    weights = np.ones(len(y)) if weights is None else weights
+    for truth, part in machines(model, X, y, weights):
+        size = max(abs(truth.primal), abs(truth.dual))
+        assert truth.gap <= part.gap + NOISE * size
+        assert part.gap <= at_most * truth.gap + rounding * size
+        assert part.primal == pytest.approx(truth.primal, rel=1e-5)
+        assert part.dual == pytest.approx(truth.dual, rel=1e-5)
+        assert part.gap == pytest.approx(part.primal - part.dual, abs=NOISE * size)
+        assert part.relative_gap == pytest.approx(part.gap / max(abs(part.primal), abs(part.dual)))
+        assert part.gap_terms.min() >= 0
+        assert part.gap_terms.sum() == pytest.approx(part.gap, rel=1e-6, abs=NOISE * size)
+    proof = model.certificate_
+    if proof.parts:
+        assert proof.gap == pytest.approx(sum(part.gap for part in proof.parts))
+        assert proof.primal == pytest.approx(sum(part.primal for part in proof.parts))
+        assert proof.kkt_violation == max(part.kkt_violation for part in proof.parts)
+        assert proof.gap_terms.shape == (len(proof.parts), len(y))
+    else:
+        assert proof.gap_terms.shape == (len(y),)
+    assert proof.gap_terms.sum() == pytest.approx(proof.gap, rel=1e-6, abs=1e-9 * abs(proof.primal))
+
+
+BREAST = StandardScaler().fit_transform(load_breast_cancer().data), load_breast_cancer().target
+IRIS = load_iris(return_X_y=True)
+
+
+@pytest.mark.parametrize("backend", ["native", "reference"])
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+@pytest.mark.parametrize("kernel", ["rbf", "linear", "laplacian", "poly"])
+def test_two_classes(kernel: str, loss: str, fit_intercept: bool, backend: str) -> None:
+    X, y = BREAST[0][::2], BREAST[1][::2]
+    model = SVC(kernel=kernel, coef0=1.0, loss=loss, fit_intercept=fit_intercept, backend=backend).fit(X, y)
+    check(model, X, y)
+    assert model.certificate_.holds(1e-3)
+    assert model.certificate_.arithmetic == "float64"
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+@pytest.mark.parametrize("C", [1e-3, 1e3, 1e6])
+def test_small_and_large_C(loss: str, C: float) -> None:
+    """What rounding can do to a gap grows with C, and the certificate allows for it."""
+    X, y = BREAST
+    check(SVC(C=C, loss=loss).fit(X, y), X, y, rounding=1e-9 if C < 1e6 else 1e-6)
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("kernel", ["rbf", "linear"])
+def test_hard_margin(kernel: str, fit_intercept: bool) -> None:
+    X, y = IRIS[0][:100], IRIS[1][:100]
+    model = SVC(C=np.inf, kernel=kernel, fit_intercept=fit_intercept).fit(X, y)
+    check(model, X, y)
+    assert model.certificate_.holds(1e-6)
+    norm = 2.0 * model.certificate_.dual  # at the optimum |w|^2 = sum alpha = 2 dual
+    assert model.margin_ == pytest.approx(1.0 / np.sqrt(norm), rel=1e-6)
+
+
+@pytest.mark.parametrize("multi_class", ["ovo", "ovr"])
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+@pytest.mark.parametrize("gap_tol", [None, 0.1])
+def test_several_classes(multi_class: str, loss: str, gap_tol: float | None) -> None:
+    X, y = IRIS
+    check(SVC(multi_class=multi_class, loss=loss, gap_tol=gap_tol).fit(X, y), X, y)
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+@pytest.mark.parametrize("classes", [2, 3])
+def test_weights(loss: str, classes: int) -> None:
+    rng = np.random.default_rng(0)
+    X, y = IRIS[0][: 50 * classes], IRIS[1][: 50 * classes]
+    X = X + 0.3 * rng.normal(size=X.shape)
+    weights = rng.choice([0.0, 0.5, 1.0, 3.0], size=len(y))
+    check(SVC(loss=loss, class_weight={0: 2.0}).fit(X, y, sample_weight=weights), X, y, weights)
+
+
+@pytest.mark.parametrize("max_iter", [0, 1, 10, 50, 100])
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_a_model_that_was_stopped(max_iter: int, loss: str, fit_intercept: bool) -> None:
+    """The certificate is about the model as it stands, with its intercept, however far it came."""
+    X, y = BREAST
+    model = SVC(loss=loss, fit_intercept=fit_intercept, max_iter=max_iter)
+    with pytest.warns(ConvergenceWarning, match="max_iter"):
+        model.fit(X, y)
+    check(model, X, y)
+    assert model.status_ is Status.MAX_ITER
+    assert model.certificate_.bias == model.intercept_[0]
+    assert not model.certificate_.holds(1e-3)
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+def test_the_intercept_is_the_best_there_is(loss: str) -> None:
+    """No other intercept has a smaller primal value, even where the fit was stopped."""
+    X, y = BREAST
+    model = SVC(loss=loss, max_iter=40)
+    with pytest.warns(ConvergenceWarning, match="max_iter"):
+        model.fit(X, y)
+    beta = np.zeros(len(y))
+    beta[model.support_] = model.dual_coef_[0]
+    best = evaluate(model, X, 2 * y - 1, np.ones(len(y)), beta, model.intercept_[0]).primal
+    for step in (-1e-1, -1e-3, 1e-3, 1e-1):
+        other = evaluate(model, X, 2 * y - 1, np.ones(len(y)), beta, model.intercept_[0] + step).primal
+        assert best <= other * (1 + NOISE)
+
+
+@pytest.fixture(scope="module")
+def many() -> tuple[Any, Any]:
+    """More samples than are recomputed without a second thought, in float32 kernel arithmetic."""
+    return make_classification(6000, 10, n_informative=6, flip_y=0.05, class_sep=0.7, random_state=0)
+
+
+@pytest.mark.parametrize("C", [1.0, 100.0])
+def test_many_samples(many: tuple[Any, Any], C: float) -> None:
+    X, y = many
+    model = SVC(C=C, max_seconds=60).fit(X, y)
+    check(model, X, y, at_most=1.1)
+    assert model.status_ is Status.CONVERGED
+    assert model.certificate_.holds(1e-3)
+
+
+def test_many_samples_are_checked_where_it_matters(many: tuple[Any, Any]) -> None:
+    model = SVC().fit(*many)
+    assert "float32" in model.arithmetic_
+    assert "samples whose share of the gap can differ from zero" in model.certificate_.arithmetic
+
+
+@pytest.mark.parametrize(
+    "parameters", [{"max_iter": 3000}, {"gap_tol": 0.05}, {"loss": "squared_hinge", "gap_tol": 0.05}]
+)
+def test_many_samples_stopped_early(many: tuple[Any, Any], parameters: dict[str, Any]) -> None:
+    X, y = many
+    model = SVC(**parameters)
+    if "max_iter" in parameters:
+        with pytest.warns(ConvergenceWarning, match="max_iter"):
+            model.fit(X, y)
+    else:
+        model.fit(X, y)
+        assert model.certificate_.holds(0.06)
+    check(model, X, y, at_most=1.1)
+
+
+def test_sparse_data_get_the_same_certificate(many: tuple[Any, Any]) -> None:
+    X, y = many[0] * (np.random.default_rng(0).random(many[0].shape) < 0.2), many[1]
+    model = SVC(gamma=0.2).fit(sp.csr_array(X), y)
+    check(model, X, y, at_most=1.1)
+
+
+def test_a_sample_that_is_wrong_holds_the_largest_share() -> None:
+    """The gap terms answer which samples hold the model back."""
+    X, y = BREAST
+    model = SVC(max_iter=30)
+    with pytest.warns(ConvergenceWarning, match="max_iter"):
+        model.fit(X, y)
+    margins = (2 * y - 1) * model.decision_function(X)
+    untouched = np.setdiff1d(np.arange(len(y)), model.support_)
+    expected = np.maximum(0.0, 1.0 - margins[untouched])  # C times the slack of a sample whose dual is still zero
+    np.testing.assert_allclose(model.certificate_.gap_terms[untouched], expected, atol=1e-9)
+
+
+def test_printed() -> None:
+    X, y = BREAST
+    text = str(SVC().fit(X, y).certificate_)
+    rows = dict(line.strip().split("  ", 1) for line in text.splitlines()[1:])
+    assert text.splitlines()[0] == "certificate"
+    assert list(rows) == [
+        "primal value",
+        "dual value",
+        "duality gap",
+        "relative gap",
+        "KKT violation",
+        "box residual",
+        "equality residual",
+        "computed in",
+    ]
+    assert str(SVC().fit(*IRIS).certificate_).startswith("certificate of 3 machines together\n")
+
+
+def test_holds() -> None:
+    proof = SVC(gap_tol=0.05).fit(*BREAST).certificate_
+    assert 0 < proof.relative_gap <= 0.05
+    assert proof.holds(proof.relative_gap)
+    assert not proof.holds(0.99 * proof.relative_gap)
