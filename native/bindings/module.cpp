@@ -154,7 +154,7 @@ void bind(nb::module_& module, const char* samples_name, const char* gram_name, 
             nb::gil_scoped_release release;
             result = loops<T>().solve_tile(problem);
         }
-        return nb::make_tuple(result.steps, result.violation, result.lowest_curvature);
+        return nb::make_tuple(result.steps, result.violation, result.lowest_curvature, result.level);
     });
     // members, bounds, beta and gradient of all problems one after the other; problem i ends at ends[i]
     module.def("solve_tiles", [](const Gram<T>& gram, std::vector<std::int64_t> ends, Vector<const std::int32_t> members,
@@ -174,7 +174,7 @@ void bind(nb::module_& module, const char* samples_name, const char* gram_name, 
         }
         nb::list results;
         for (const auto& p : problems)
-            results.append(nb::make_tuple(p.result.steps, p.result.violation, p.result.lowest_curvature));
+            results.append(nb::make_tuple(p.result.steps, p.result.violation, p.result.lowest_curvature, p.result.level));
         return results;
     });
     module.def("weighted_sums", [](const Kernel& kernel, const Samples<T>& support, Samples<T>& queries, Matrix<const double> weights,

@@ -77,6 +77,7 @@ public:
         }
         std::copy_n(gradient.data(), m, p.gradient);
         result.lowest_curvature = lowest_curvature;
+        if (p.coupled && lowest_up < forbidden) result.level = lowest_up + 0.5 * result.violation;
         return result;
     }
 

@@ -145,7 +145,9 @@ void Gram<T>::fill_tile(const std::int32_t* members, int n_members, Tile<T>& out
 
 template <class T>
 void solve_tiles(const Gram<T>& gram, std::vector<SmallProblem<T>>& problems) {
-#pragma omp parallel
+    std::int64_t entries = 0;
+    for (const SmallProblem<T>& problem : problems) entries += static_cast<std::int64_t>(problem.size) * problem.size;
+#pragma omp parallel if (entries > entries_worth_threads)
     {
         Tile<T> tile;
 #pragma omp for schedule(dynamic, 1)

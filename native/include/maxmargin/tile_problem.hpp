@@ -51,6 +51,7 @@ struct TileProblem {
 struct TileResult {
     long steps = 0;
     double violation = 0.0;
+    double level = 0.0;             // the middle between the gradients that may still rise and those that may fall
     double lowest_curvature = 0.0;  // the most negative curvature of a pair that was moved, relative to its diagonal
 };
 

@@ -30,11 +30,13 @@ class Violation:
 
 @dataclass(frozen=True)
 class TileResult:
-    """What became of a tile. `lowest_curvature` is the most negative pair curvature met, relative to the diagonal."""
+    """What became of a tile. `lowest_curvature` is the most negative pair curvature met, relative to the diagonal; `level` is
+    the middle between the gradients of the variables that may still rise and of those that may fall."""
 
     steps: int
     violation: float
     lowest_curvature: float
+    level: float
 
 
 class Backend(ABC):
@@ -74,22 +76,25 @@ class Backend(ABC):
     def solve_tiles(
         self,
         grams: Sequence[Gram],
-        problems: Sequence[DualProblem],
-        betas: Sequence[Vector],
-        gradients: Sequence[Vector],
+        joined: DualProblem,
+        ends: NDArray[np.intp],
+        beta: Vector,
+        gradient: Vector,
         tolerance: float,
         polish: float,
         max_steps: int,
     ) -> list[TileResult]:
         """Minimise several problems of one tile each, in place: to `tolerance`, and from there to `polish` if that is
-        cheap."""
+        cheap. They stand one after the other in `joined`, `beta` and `gradient`, and end at `ends`."""
         results = []
-        for gram, problem, beta, gradient in zip(grams, problems, betas, gradients, strict=True):
-            tile = gram.tile(np.arange(len(problem), dtype=np.int32), problem.shift)
-            result = self.solve_tile(tile, problem, beta, gradient, tolerance, max_steps)
+        for gram, start, end in zip(grams, [0, *ends[:-1]], ends, strict=True):
+            members = np.arange(start, end)
+            problem, b, g = joined.restrict(members), beta[start:end], gradient[start:end]
+            tile = gram.tile(members.astype(np.int32) - np.int32(start), problem.shift)
+            result = self.solve_tile(tile, problem, b, g, tolerance, max_steps)
             if result.violation <= tolerance and polish < tolerance:
-                more = self.solve_tile(tile, problem, beta, gradient, polish, 10 * len(problem) + 100)
-                result = TileResult(result.steps + more.steps, more.violation, result.lowest_curvature)
+                more = self.solve_tile(tile, problem, b, g, polish, 10 * len(problem) + 100)
+                result = TileResult(result.steps + more.steps, more.violation, result.lowest_curvature, more.level)
             results.append(result)
         return results
 
@@ -107,6 +112,6 @@ class Backend(ABC):
         `groups` are the sizes of the groups, which follow each other. Computed in the arithmetic of the queries.
         """
 
-    def session(self) -> AbstractContextManager[Any]:
-        """What has to hold while this backend computes (thread settings, say)."""
+    def session(self, entries: int) -> AbstractContextManager[Any]:
+        """What has to hold while this backend computes about so many kernel entries (thread settings, say)."""
         return nullcontext()

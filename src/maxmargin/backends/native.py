@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, ClassVar
 
 import numpy as np
@@ -29,6 +29,8 @@ CHEAP_ENTRY = 40
 #: CSR data of at least this density, and not too wide, is worked on as dense rows.
 DENSE_ENOUGH = 0.3
 WIDEST_DENSE = 4096
+#: With fewer kernel entries than this BLAS starts no threads by itself, and asking it not to takes longer than the rest.
+WORTH_SETTING_THREADS = 1_000_000
 
 
 class NativeBackend(Backend):
@@ -71,36 +73,31 @@ class NativeBackend(Backend):
     def solve_tiles(
         self,
         grams: Sequence[Gram],
-        problems: Sequence[DualProblem],
-        betas: Sequence[Vector],
-        gradients: Sequence[Vector],
+        joined: DualProblem,
+        ends: NDArray[np.intp],
+        beta: Vector,
+        gradient: Vector,
         tolerance: float,
         polish: float,
         max_steps: int,
     ) -> list[TileResult]:
-        if not all(isinstance(gram, NativeGram) for gram in grams):
-            return super().solve_tiles(grams, problems, betas, gradients, tolerance, polish, max_steps)
         parts = [gram for gram in grams if isinstance(gram, NativeGram)]
-        ends = np.cumsum([len(problem) for problem in problems])
-        beta, gradient = np.concatenate(betas), np.concatenate(gradients)
-        shifts = [problem.shift for problem in problems if problem.shift is not None]
+        if len(parts) < len(grams):
+            return super().solve_tiles(grams, joined, ends, beta, gradient, tolerance, polish, max_steps)
         results = _native.solve_tiles(
             parts[0]._gram,
             ends.tolist(),
-            np.concatenate([part._global(np.arange(len(part), dtype=np.int32)) for part in parts]),
-            np.concatenate([problem.lower for problem in problems]),
-            np.concatenate([problem.upper for problem in problems]),
-            np.concatenate(shifts) if shifts else np.empty(0),
+            np.concatenate([part._everyone() for part in parts]),
+            joined.lower,
+            joined.upper,
+            np.empty(0) if joined.shift is None else joined.shift,
             beta,
             gradient,
-            problems[0].coupled,
+            joined.coupled,
             tolerance,
             polish,
             max_steps,
         )
-        for whole, ours in ((beta, betas), (gradient, gradients)):
-            for part, target in zip(np.split(whole, ends[:-1]), ours, strict=True):
-                target[:] = part
         return [TileResult(*result) for result in results]
 
     def weighted_sums(
@@ -127,10 +124,8 @@ class NativeBackend(Backend):
         )
         return sums
 
-    @contextmanager
-    def session(self) -> Iterator[None]:
-        with _blas_threads_off:
-            yield
+    def session(self, entries: int) -> AbstractContextManager[Any]:
+        return nullcontext() if entries < WORTH_SETTING_THREADS else _blas_threads_off
 
 
 class NativeGram(Gram):
@@ -160,6 +155,9 @@ class NativeGram(Gram):
     def _global(self, local: Indices) -> Indices:
         return local if self._members is None else self._members[local]
 
+    def _everyone(self) -> Indices:
+        return np.arange(self._edges[-1], dtype=np.int32) if self._members is None else self._members
+
     def tile(self, members: Indices, shift: Vector | None = None) -> Any:
         self._gram.fill_tile(self._global(members), self._tile)
         if shift is not None:
@@ -180,6 +178,10 @@ class NativeGram(Gram):
         self._gram.accumulate(self._global(rows), weights, list(self._chosen), out)
 
     def exact_sums(self, rows: Indices, weights: Vector, at: Indices) -> Vector:
+        if self.dtype == np.float64 and len(at) == len(self):
+            everywhere = np.zeros(len(self))
+            self.accumulate(rows, weights, everywhere)
+            return everywhere[at]
         out = np.zeros((1, 1, len(at)))
         if not len(rows) or not len(at):
             return out[0, 0]

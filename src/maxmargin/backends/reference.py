@@ -81,7 +81,7 @@ class ReferenceBackend(Backend):
                     continue
             lowest_curvature = min(lowest_curvature, move(K, problem, beta, gradient))
             steps += 1
-        return TileResult(steps, violation, lowest_curvature)
+        return TileResult(steps, violation, lowest_curvature, self.measure_violation(problem, beta, gradient).level)
 
     def weighted_sums(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -116,6 +117,18 @@ class DualProblem:
         if not len(rise) or not len(fall):
             return 0.0
         return float(max(0.0, fall.max() - rise.min()))
+
+    @staticmethod
+    def join(problems: Sequence[DualProblem]) -> DualProblem:
+        """Problems of one kind, one after the other. The sums of `gap_terms` are then still theirs, part by part."""
+        shifts = [problem.shift for problem in problems if problem.shift is not None]
+        return DualProblem(
+            np.concatenate([problem.linear for problem in problems]),
+            np.concatenate([problem.lower for problem in problems]),
+            np.concatenate([problem.upper for problem in problems]),
+            np.concatenate(shifts) if shifts else None,
+            problems[0].coupled,
+        )
 
     def restrict(self, members: NDArray[np.integer]) -> DualProblem:
         """The same problem over some of its variables, the others held at zero."""

@@ -48,6 +48,7 @@ SAFETY = 4.0  # times the largest rounding error of the gradient that was seen
 POLISH = 1e-12  # the violation to which a single float64 tile is solved
 TOUCHING = 1e-12  # hard margin: squared distance of the hulls, relative to the data, that counts as none
 ROUNDING = 2.0**-22  # of a float32 kernel entry, relative to the diagonal
+TINY = float(np.finfo(float).tiny)
 INDEFINITE = 1e-6  # relative negative curvature beyond rounding
 
 
@@ -108,33 +109,38 @@ def solve_small(
     if not small or stop.gap_tol is not None:
         return {}
     exact = grams[0].dtype == np.float64
-    chosen = [problems[i] for i in small]
-    betas = [np.zeros(len(problem)) for problem in chosen]
-    gradients = [problem.linear.copy() for problem in chosen]
     tolerance = stop.tol if exact else INNER_REDUCTION * stop.tol
+    joined = DualProblem.join([problems[i] for i in small])
+    ends = np.cumsum([len(problems[i]) for i in small])
+    beta, gradient = np.zeros(len(joined)), joined.linear.copy()
     results = backend.solve_tiles(
         [grams[i] for i in small],
-        chosen,
-        betas,
-        gradients,
+        joined,
+        ends,
+        beta,
+        gradient,
         tolerance,
         POLISH if exact else tolerance,
         control.steps_left(STEPS_AT_ONCE),
     )
+    starts = ends - np.diff(ends, prepend=0)
+    levels = np.repeat([result.level for result in results], ends - starts)
+    gaps = np.add.reduceat(joined.gap_terms(beta, gradient, levels), starts)
+    duals = -0.5 * np.add.reduceat(beta * (gradient + joined.linear), starts)
+    norms = np.sqrt(np.add.reduceat(beta**2, starts))
+    settled = exact | (ROUNDING * norms * grams[0].largest_diagonal() <= tolerance)
     solutions = {}
-    for i, problem, beta, gradient, result in zip(small, chosen, betas, gradients, results, strict=True):
+    arithmetic = f"{grams[0].dtype} kernel"
+    for k, (i, result) in enumerate(zip(small, results, strict=True)):
         control.steps += result.steps
-        settled = exact or ROUNDING * float(np.linalg.norm(beta)) * grams[i].largest_diagonal() <= tolerance
-        if result.violation > stop.tol or result.lowest_curvature < -INDEFINITE or not settled:
+        if result.violation > stop.tol or result.lowest_curvature < -INDEFINITE or not settled[k]:
             continue
+        part = slice(starts[k], ends[k])
         trace = Trace()
-        level = backend.measure_violation(problem, beta, gradient).level
-        gap = float(problem.gap_terms(beta, gradient, level).sum())
-        dual = problem.dual_value(beta, gradient)
-        trace.append(control.seconds, 0, result.violation, dual, gap)
-        control.report(0, result.violation, gap / max(abs(dual), np.finfo(float).tiny), 1.0)
+        trace.append(control.seconds, 0, result.violation, float(duals[k]), float(gaps[k]))
+        control.report(0, result.violation, float(gaps[k] / max(abs(duals[k]), TINY)), 1.0)
         solutions[i] = Solution(
-            beta, gradient, Status.CONVERGED, result.violation, result.steps, trace, f"{grams[i].dtype} kernel"
+            beta[part], gradient[part], Status.CONVERGED, result.violation, result.steps, trace, arithmetic
         )
     return solutions
 
@@ -309,7 +315,7 @@ class _Run:
         problem, violation = self.problem, self.violation
         dual = problem.dual_value(self.beta, self.gradient)
         gap = float(problem.gap_terms(self.beta, self.gradient, violation.level).sum())
-        relative = gap / max(abs(dual + gap), abs(dual), np.finfo(float).tiny)
+        relative = gap / max(abs(dual + gap), abs(dual), TINY)
         self.trace.append(self.control.seconds, iteration, violation.value, dual, gap)
         if problem.hard and self._hulls_meet():
             return Status.NOT_SEPARABLE
