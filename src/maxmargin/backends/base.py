@@ -21,7 +21,8 @@ Indices = NDArray[np.int32]
 
 @dataclass(frozen=True)
 class Violation:
-    """How far a point is from optimal (`DualProblem.violation`), the median gradient of its free variables, their number."""
+    """How far a point is from optimal (`DualProblem.violation`), the median gradient of its free variables, and how
+    many these are."""
 
     value: float
     level: float
@@ -30,8 +31,8 @@ class Violation:
 
 @dataclass(frozen=True)
 class TileResult:
-    """What became of a tile. `lowest_curvature` is the most negative pair curvature met, relative to the diagonal; `level` is
-    the middle between the gradients of the variables that may still rise and of those that may fall."""
+    """What became of a tile. `lowest_curvature` is the most negative pair curvature met, relative to the diagonal;
+    `level` is the middle between the gradients of the variables that may still rise and of those that may fall."""
 
     steps: int
     violation: float
@@ -64,8 +65,8 @@ class Backend(ABC):
         size: int,
         seed: int,
     ) -> tuple[Indices, bool]:
-        """The free variables and violators beyond `threshold`, at most about `size` of them, sorted; whether that is all
-        of them."""
+        """The free variables and violators beyond `threshold`, at most about `size` of them, sorted; whether that is
+        all of them."""
 
     @abstractmethod
     def solve_tile(

@@ -29,7 +29,7 @@ CHEAP_ENTRY = 40
 #: CSR data of at least this density, and not too wide, is worked on as dense rows.
 DENSE_ENOUGH = 0.3
 WIDEST_DENSE = 4096
-#: With fewer kernel entries than this BLAS starts no threads by itself, and asking it not to takes longer than the rest.
+#: With fewer kernel entries than this BLAS starts no threads by itself, and asking it not to would take longer.
 WORTH_SETTING_THREADS = 1_000_000
 
 
@@ -129,7 +129,7 @@ class NativeBackend(Backend):
 
 
 class NativeGram(Gram):
-    """Rows of a named kernel, computed in C++ in float32 or float64, cached where that is faster than computing them."""
+    """Rows of a named kernel, computed in C++ in float32 or float64, cached where that is faster than computing."""
 
     def __init__(
         self, kernel: Kernel, X: Any, dtype: np.dtype[Any], cache_bytes: int, segments: tuple[int, ...]
@@ -147,7 +147,7 @@ class NativeGram(Gram):
         self._gram = (_native.Gram32 if single else _native.Gram64)(
             _native_kernel(kernel), _samples(X, self.dtype, self._centre), list(segments), kept
         )
-        self._tile = (_native.Tile32 if single else _native.Tile64)()
+        self._tile: Any = (_native.Tile32 if single else _native.Tile64)()
 
     def __len__(self) -> int:
         return self._edges[-1] if self._members is None else len(self._members)
@@ -181,10 +181,10 @@ class NativeGram(Gram):
         if self.dtype == np.float64 and len(at) == len(self):
             everywhere = np.zeros(len(self))
             self.accumulate(rows, weights, everywhere)
-            return everywhere[at]
+            return np.asarray(everywhere[at])
         out = np.zeros((1, 1, len(at)))
         if not len(rows) or not len(at):
-            return out[0, 0]
+            return np.asarray(out[0, 0])
         rows, at = self._global(rows), self._global(at)
         double = np.dtype(np.float64)
         _native.weighted_sums(
@@ -195,7 +195,7 @@ class NativeGram(Gram):
             [len(rows)],
             out,
         )
-        return out[0, 0]
+        return np.asarray(out[0, 0])
 
     def in_float64(self) -> Gram:
         if self.dtype == np.float64:
@@ -243,7 +243,7 @@ def _dense(X: Any) -> Any:
 
 
 def _entry_cost(X: Any) -> float:
-    return X.nnz / max(1, X.shape[0]) if sp.issparse(X) else X.shape[1]
+    return float(X.nnz / max(1, X.shape[0]) if sp.issparse(X) else X.shape[1])
 
 
 def _native_kernel(kernel: Kernel) -> Any:
@@ -270,8 +270,8 @@ def _samples(X: Any, dtype: np.dtype[Any], centre: Vector) -> Any:
 
 
 class _BlasThreadsOff:
-    """BLAS with one thread while any fit runs: our own threads call it, and two spinning pools on the same cores cost up
-    to half the time. Counted, because the setting is global to the process and fits may overlap in several threads."""
+    """BLAS with one thread while any fit runs: our own threads call it, and two spinning pools on the same cores cost
+    up to half the time. Counted, because the setting is global to the process and fits may overlap in several threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

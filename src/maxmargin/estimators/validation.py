@@ -108,7 +108,7 @@ def samples(estimator: Any, X: Any, y: Any = "no_validation", *, reset: bool) ->
 
 
 def _needs_no_conversion(X: Any) -> bool:
-    """Whether X is an array as we want it: scikit-learn's checks, which cost more than a small fit, would change nothing."""
+    """Whether X is an array as we want it: scikit-learn's checks, which cost more than a small fit, change nothing."""
     return type(X) is np.ndarray and X.dtype in _FLOATS and X.ndim == 2 and X.size > 0 and bool(X.flags.c_contiguous)
 
 

@@ -68,7 +68,7 @@ class DualProblem:
         edge = (gradient - self.shift * beta)[taking_part]
         return _least_squares_level(edge, self.upper[taking_part] > 0.0, 1.0 / self.shift[taking_part])
 
-    def gap_terms(self, beta: Vector, gradient: Vector, level: float, error: float = 0.0) -> Vector:
+    def gap_terms(self, beta: Vector, gradient: Vector, level: float | Vector, error: float = 0.0) -> Vector:
         """The duality gap, sample by sample. Each term is >= 0; their sum is primal - dual.
 
         If no entry of `gradient` is off by more than `error`, no term is larger than what is returned here.
@@ -88,11 +88,11 @@ class DualProblem:
         largest = np.maximum(terms(inward - error), terms(inward + error))  # they are convex in r
         return np.where(self.lower == self.upper, 0.0, largest)
 
-    def _inward(self, gradient: Vector, level: float) -> Vector:
+    def _inward(self, gradient: Vector, level: float | Vector) -> Vector:
         """G - v, signed so that a half-line is [0, inf)."""
         return np.where(np.isfinite(self.lower), gradient - level, level - gradient)
 
-    def _hard_terms(self, beta: Vector, gradient: Vector, level: float, error: float) -> Vector:
+    def _hard_terms(self, beta: Vector, gradient: Vector, level: float | Vector, error: float) -> Vector:
         """|beta_i| (margin_i - 1), and on the worst sample what scaling to feasibility costs."""
         inward = self._inward(gradient, level)
         fixed = self.lower == self.upper

@@ -41,8 +41,8 @@ def solve_each(
 ) -> Iterator[Solution]:
     """The solutions of several problems over one kernel matrix, in their order, each when it is asked for.
 
-    Small ones are solved ahead, many at a time, because each of them occupies one core only. When the fit has to end, the
-    problems that are still to come stay at zero.
+    Small ones are solved ahead, many at a time, because each of them occupies one core only. When the fit has to end,
+    the problems that are still to come stay at zero.
     """
     ahead: dict[int, Solution] = {}
     for index, (problem, gram) in enumerate(zip(problems, grams, strict=True)):

@@ -6,19 +6,19 @@
         3. kernel rows of the variables that moved update the gradient of all
     until no variable violates the optimality conditions by more than tol
 
-A working set of at most TILE variables is a dense tile, minimised in one call of the backend. Where kernel rows are computed
-anew each time they are needed, step 3 costs the most by far, so the working set of a large problem is a *pool* of many
-tiles, minimised by this same loop over the pool alone; what its variables did to each other on the way there never reaches
-the rest of the problem, only where they ended.
+A working set of at most TILE variables is a dense tile, minimised in one call of the backend. Where kernel rows are
+computed anew each time they are needed, step 3 costs the most by far, so the working set of a large problem is a
+*pool* of many tiles, minimised by this same loop over the pool alone; what its variables did to each other on the way
+there never reaches the rest of the problem, only where they ended.
 
 A problem that fits into one tile is one tile.
 
-**Arithmetic.** Duals and gradients are float64. Kernel entries are float32 while that suffices: an entry off by e_ij puts
-the gradient off by sum_j e_ij beta_j, so the error grows with |beta|, that is with C. Therefore, when a tile holds all free
-variables and all violators, which is how a run ends, the gradient is computed anew in float64 at its members and the tile
-is float64 too. The difference tells how large the error is. Members of the tile are then exact, and the others are on their
-side of the level by more than the error; if so many are close to it that they make no tile, the whole iteration goes on
-in float64 from where it is.
+**Arithmetic.** Duals and gradients are float64. Kernel entries are float32 while that suffices: an entry off by e_ij
+puts the gradient off by sum_j e_ij beta_j, so the error grows with |beta|, that is with C. Therefore, when a tile
+holds all free variables and all violators, which is how a run ends, the gradient is computed anew in float64 at its
+members and the tile is float64 too. The difference tells how large the error is. Members of the tile are then exact,
+and the others are on their side of the level by more than the error; if so many are close to it that they make no
+tile, the whole iteration goes on in float64 from where it is.
 """
 
 from __future__ import annotations
@@ -64,10 +64,8 @@ def solve(
     beta = np.zeros(len(problem)) if start is None else np.clip(start, problem.lower, problem.upper)
     run = _Run(problem, gram, backend, stop.tol, control, beta, problem.linear.copy())
     run.add_to_gradient(np.flatnonzero(beta).astype(np.int32), beta[beta != 0.0])
-    if len(problem) <= TILE and gram.dtype == np.float64:
-        status = _solve_one_tile(run, stop)
-    else:
-        status = run.iterate(stop)
+    one_tile = len(problem) <= TILE and gram.dtype == np.float64
+    status = _solve_one_tile(run, stop) if one_tile else run.iterate(stop)
     if run.lowest_curvature < -INDEFINITE and status is Status.CONVERGED:
         status = Status.STATIONARY
     return Solution(
@@ -102,8 +100,8 @@ def solve_small(
 ) -> dict[int, Solution]:
     """Those of the problems that are one tile each, solved side by side; without those that want a closer look.
 
-    A float32 tile will do where rounding cannot reach tol: its entries are off by ROUNDING, independently, so the gradient
-    is off by about ROUNDING |beta|.
+    A float32 tile will do where rounding cannot reach tol: its entries are off by ROUNDING, independently, so the
+    gradient is off by about ROUNDING |beta|.
     """
     small = [i for i, problem in enumerate(problems) if len(problem) <= TILE and not problem.hard]
     if not small or stop.gap_tol is not None:
@@ -174,8 +172,8 @@ class _Run:
     # --- the loop -------------------------------------------------------------------------------------------------
 
     def iterate(self, stop: Stop | None = None) -> Status:
-        """Improve working sets until the violation is within tol. With a `stop` this is the whole problem: iterations are
-        recorded and reported, and the end is exact."""
+        """Improve working sets until the violation is within tol. With a `stop` this is the whole problem: iterations
+        are recorded and reported, and the end is exact."""
         for iteration in itertools.count():
             self.measure()
             ended = self.control.ended() if stop is None else self.ended(iteration, stop)
