@@ -16,6 +16,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import StandardScaler
 
 from maxmargin import SVC, Certificate, Status
+from maxmargin.certificates import certify
+from maxmargin.formulations import classification_problem
 
 #: What the plain evaluation itself may lose, relative to the objective.
 NOISE = 1e-12
@@ -151,6 +153,16 @@ def test_hard_margin(kernel: str, fit_intercept: bool) -> None:
     assert model.margin_ == pytest.approx(1.0 / np.sqrt(norm), rel=1e-6)
 
 
+def test_a_hard_margin_that_was_stopped() -> None:
+    """Some margins are below 1 then, and the primal value is that of the machine scaled until they are not."""
+    X, y = BREAST[0][:150], BREAST[1][:150]
+    model = SVC(C=np.inf, max_iter=50)
+    with pytest.warns(ConvergenceWarning, match="max_iter"):
+        model.fit(X, y)
+    assert 0.1 < ((2 * y - 1) * model.decision_function(X)).min() < 0.99
+    check(model, X, y)
+
+
 @pytest.mark.parametrize("multi_class", ["ovo", "ovr"])
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
 @pytest.mark.parametrize("gap_tol", [None, 0.1])
@@ -233,6 +245,24 @@ def test_many_samples_stopped_early(many: tuple[Any, Any], parameters: dict[str,
         model.fit(X, y)
         assert model.certificate_.holds(0.06)
     check(model, X, y, at_most=1.1)
+
+
+@pytest.mark.parametrize("lie", [0.0, 1e-6, 1e-2, 0.3])
+def test_a_wrong_claim_of_a_solver_is_not_believed(lie: float) -> None:
+    X, y = make_classification(1500, 10, n_informative=6, flip_y=0.05, random_state=0)
+    model = SVC(gap_tol=0.01).fit(X, y)
+    beta = np.zeros(len(y))
+    beta[model.support_] = model.dual_coef_[0]
+    signs = 2.0 * y - 1
+    K = kernel_matrix(model, X, X)
+    problem = classification_problem(signs, np.ones(len(y)))
+    claim = K @ beta - signs + lie * np.random.default_rng(0).uniform(-1, 1, size=len(y))
+    honest = certify(problem, beta, lambda at: K[at] @ beta)
+    checked = certify(problem, beta, lambda at: K[at] @ beta, claim)
+    assert checked.gap == pytest.approx(honest.gap, rel=1e-9)
+    assert checked.bias == pytest.approx(honest.bias, rel=1e-9)
+    assert honest.arithmetic == "float64"
+    assert "samples whose share" in checked.arithmetic
 
 
 def test_sparse_data_get_the_same_certificate(many: tuple[Any, Any]) -> None:
