@@ -1,0 +1,210 @@
+"""The compiled module through the backend contract: its kernel values and sums against the NumPy twin."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from maxmargin import _native
+from maxmargin.backends import NativeBackend, ReferenceBackend
+from maxmargin.formulations import classification_problem
+from maxmargin.gram import Gram
+from maxmargin.kernels import make_kernel
+
+KERNELS = {
+    "linear": {},
+    "poly": {"gamma": 0.5, "coef0": 1.0, "degree": 3},
+    "homogeneous": {"gamma": 0.5, "degree": 2},
+    "fractional": {"gamma": 0.2, "coef0": 9.0, "degree": 1.5},
+    "rbf": {"gamma": 0.7},
+    "laplacian": {"gamma": 0.4},
+    "exponential": {"gamma": 0.6},
+    "sigmoid": {"gamma": 0.3, "coef0": -0.2},
+}
+STORAGES = ("dense", "csr32", "csr64")
+#: How far a kernel value may be off, relative to one and to itself; where a root is taken of a distance near zero, its root.
+TOLERANCE = {"float32": 2e-6, "float64": 1e-13}
+N_SAMPLES, N_FEATURES = 150, 7
+EDGES = (0, 40, 41, 100, N_SAMPLES)
+
+native, reference = NativeBackend(), ReferenceBackend()
+
+
+def kernel_of(name: str):
+    return make_kernel({"homogeneous": "poly", "fractional": "poly"}.get(name, name), **KERNELS[name])
+
+
+def tolerance(name: str, dtype: str) -> float:
+    return 4.0 * np.sqrt(TOLERANCE[dtype]) if name == "exponential" else TOLERANCE[dtype]
+
+
+def samples(storage: str, dtype: str, n_features: int = N_FEATURES, seed: int = 0) -> Any:
+    """Rows of length about one, of which sparse storage keeps a fifth of the entries."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(N_SAMPLES, n_features)) / np.sqrt(n_features)
+    if storage == "dense":
+        return X.astype(dtype)
+    X = sp.csr_array((X * (rng.random(X.shape) < 0.2)).astype(dtype))
+    index = np.int32 if storage == "csr32" else np.int64
+    X.indices, X.indptr = X.indices.astype(index), X.indptr.astype(index)
+    return X
+
+
+def assert_close(ours: np.ndarray, theirs: np.ndarray, tolerance: float, n_terms: int = 1) -> None:
+    """Each is a sum of `n_terms` kernel values."""
+    np.testing.assert_allclose(ours, theirs, rtol=tolerance, atol=n_terms * tolerance)
+
+
+def matrix(tile: Any) -> np.ndarray:
+    return tile if isinstance(tile, np.ndarray) else tile.to_array()
+
+
+def twins(name: str, X: Any, dtype: str, cache_bytes: int = 0) -> tuple[Gram, np.ndarray]:
+    """The native Gram, and the whole kernel matrix as the kernel itself has it."""
+    kernel = kernel_of(name)
+    return native.gram(kernel, X, np.dtype(dtype), cache_bytes, EDGES), kernel.block(X, X)
+
+
+def everything() -> np.ndarray:
+    return np.arange(N_SAMPLES, dtype=np.int32)
+
+
+cases = pytest.mark.parametrize(("name", "storage", "dtype"), list(product(KERNELS, STORAGES, TOLERANCE)))
+
+
+@cases
+def test_tile(name, storage, dtype):
+    gram, K = twins(name, samples(storage, dtype), dtype)
+    members = everything()[::-3].copy()
+    shift = np.linspace(0.0, 1.0, len(members))
+    inside = np.ix_(members, members)
+    assert_close(matrix(gram.tile(members)), K[inside], tolerance(name, dtype))
+    assert_close(matrix(gram.tile(members, shift)), K[inside] + np.diag(shift), tolerance(name, dtype))
+    assert_close(matrix(gram.exact_tile(members)), K[inside], tolerance(name, "float64"))
+
+
+@cases
+def test_accumulate(name, storage, dtype):
+    gram, K = twins(name, samples(storage, dtype), dtype)
+    rows, weights = everything()[::4].copy(), np.linspace(-1.0, 2.0, len(everything()[::4]))
+    out = np.ones(N_SAMPLES)
+    gram.accumulate(rows, weights, out)
+    assert_close(out, 1.0 + K[:, rows] @ weights, tolerance(name, dtype), len(rows))
+
+
+@cases
+def test_exact_sums(name, storage, dtype):
+    gram, K = twins(name, samples(storage, dtype), dtype)
+    rows, at = everything()[::4].copy(), everything()[5:90:7].copy()
+    weights = np.linspace(-1.0, 2.0, len(rows))
+    expected = K[np.ix_(at, rows)] @ weights
+    assert_close(gram.exact_sums(rows, weights, at), expected, tolerance(name, "float64"), len(rows))
+
+
+@cases
+def test_weighted_sums(name, storage, dtype):
+    kernel, support, queries = kernel_of(name), samples(storage, dtype), samples(storage, dtype, seed=1)[:67]
+    weights = np.random.default_rng(2).normal(size=(3, N_SAMPLES))
+    groups = np.array([30, 0, 69, 51])
+    ours = native.weighted_sums(kernel, support, queries, weights, groups)
+    theirs = reference.weighted_sums(kernel, support, queries, weights, groups)
+    assert ours.shape == theirs.shape == (4, 3, 67)
+    assert_close(ours, theirs, tolerance(name, dtype), N_SAMPLES)
+
+
+@pytest.mark.parametrize(("name", "dtype"), list(product(KERNELS, TOLERANCE)))
+def test_dense_queries_of_a_sparse_model(name, dtype):
+    support, queries = samples("csr32", dtype), samples("csr32", dtype, seed=1)
+    weights, groups = np.ones((1, N_SAMPLES)), np.array([N_SAMPLES])
+    expected = native.weighted_sums(kernel_of(name), support, queries, weights, groups)
+    mixed = native.weighted_sums(kernel_of(name), support, queries.toarray(), weights, groups)
+    assert_close(mixed, expected, tolerance(name, dtype), N_SAMPLES)
+
+
+@pytest.mark.parametrize("n_features", [1, 12, 13, 64, 256, 257, 300])
+@pytest.mark.parametrize("dtype", list(TOLERANCE))
+def test_every_way_to_a_distance(n_features, dtype):
+    """Differences, dot products over panels, matrix products: the number of features decides."""
+    gram, K = twins("rbf", samples("dense", dtype, n_features), dtype)
+    assert_close(matrix(gram.tile(everything())), K, TOLERANCE[dtype])
+    out = np.zeros(N_SAMPLES)
+    gram.accumulate(everything(), np.ones(N_SAMPLES), out)
+    assert_close(out, K.sum(axis=1), TOLERANCE[dtype], N_SAMPLES)
+
+
+@pytest.mark.parametrize("rows_kept", [0, 1, 7, 60, N_SAMPLES])
+@pytest.mark.parametrize("dtype", list(TOLERANCE))
+def test_no_cache_changes_a_sum(rows_kept, dtype):
+    """Rows come, are evicted and are half filled by machines that see some classes only."""
+    budget = rows_kept * N_SAMPLES * np.dtype(dtype).itemsize
+    gram, K = twins("rbf", samples("dense", dtype, 60), dtype, budget)
+    rng = np.random.default_rng(rows_kept)
+    for _ in range(40):
+        segments = tuple(int(s) for s in np.sort(rng.choice(4, rng.integers(1, 5), replace=False)))
+        part = gram.restrict(segments)
+        members = np.concatenate([np.arange(EDGES[s], EDGES[s + 1]) for s in segments])
+        rows = rng.choice(len(members), rng.integers(1, len(members) + 1), replace=False).astype(np.int32)
+        weights, out = rng.normal(size=len(rows)), np.zeros(len(members))
+        part.accumulate(rows, weights, out)
+        expected = K[np.ix_(members, members[rows])] @ weights
+        assert_close(out, expected, TOLERANCE[dtype], N_SAMPLES)
+
+
+@pytest.mark.parametrize("storage", STORAGES)
+def test_subset_is_the_matrix_of_its_members(storage):
+    gram, K = twins("rbf", samples(storage, "float64"), "float64")
+    members = everything()[10:130:3].copy()
+    part, inside = gram.subset(members), K[np.ix_(members, members)]
+    out = np.zeros(len(members))
+    part.accumulate(np.arange(len(members), dtype=np.int32), np.ones(len(members)), out)
+    assert_close(out, inside.sum(axis=0), 1e-13, len(members))
+    assert_close(matrix(part.tile(np.arange(len(part), dtype=np.int32))), inside, 1e-13)
+
+
+@pytest.mark.parametrize("coupled", [True, False])
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+@pytest.mark.parametrize("dtype", list(TOLERANCE))
+def test_solve_tile_reaches_the_tolerance(coupled, loss, dtype):
+    gram, K = twins("rbf", samples("dense", dtype), dtype)
+    signs = np.where(np.arange(N_SAMPLES) % 2, 1.0, -1.0)
+    problem = classification_problem(signs, np.full(N_SAMPLES, 3.0), loss, coupled)
+    beta, gradient = np.zeros(N_SAMPLES), problem.linear.copy()
+    result = native.solve_tile(gram.tile(everything(), problem.shift), problem, beta, gradient, 1e-4, 100_000)
+    true_gradient = K @ beta + problem.linear + (0.0 if problem.shift is None else problem.shift * beta)
+    assert result.violation <= 1e-4
+    assert problem.violation(beta, true_gradient) <= 2e-4
+    assert ((beta >= problem.lower) & (beta <= problem.upper)).all()
+    if coupled:
+        assert abs(beta.sum()) <= 1e-12 * np.abs(beta).sum()
+
+
+def test_backends_agree_on_violation_and_working_set():
+    rng = np.random.default_rng(0)
+    problem = classification_problem(np.where(rng.random(500) < 0.5, 1.0, -1.0), np.ones(500))
+    beta = np.clip(problem.upper * rng.choice([0.0, 0.4, 1.0], 500) + problem.lower * rng.choice([0.0, 1.0], 500),
+                   problem.lower, problem.upper)  # fmt: skip
+    gradient = rng.normal(size=500)
+    ours, theirs = (backend.measure_violation(problem, beta, gradient) for backend in (native, reference))
+    assert ours.value == theirs.value == problem.violation(beta, gradient)
+    assert ours.n_free == theirs.n_free
+    for size in (64, 1000):
+        members, complete = native.choose_working_set(problem, beta, gradient, ours, 0.1, size, 1)
+        others, complete_too = reference.choose_working_set(problem, beta, gradient, ours, 0.1, size, 1)
+        assert complete == complete_too == (size == 1000)
+        assert len(members) <= size + 2
+        assert (np.diff(members) > 0).all()
+        if complete:  # the same variables are wanted; the native set may hold those that come next on top
+            assert set(others) <= set(members)
+
+
+def test_instruction_set_is_a_known_one():
+    assert _native.instruction_set() in {"x86-64-v4", "x86-64-v3", "baseline"}
+
+
+def test_an_unknown_kernel_is_refused():
+    with pytest.raises(ValueError, match="no native kernel is called gauss"):
+        _native.make_kernel("gauss", 1.0, 0.0, 3.0)
