@@ -26,7 +26,7 @@ KERNELS = {
     "sigmoid": {"gamma": 0.3, "coef0": -0.2},
 }
 STORAGES = ("dense", "csr32", "csr64")
-#: How far a kernel value may be off, relative to one and to itself; where a root is taken of a distance near zero, its root.
+#: How far a kernel value may be off, relative to one and to itself (the exponential kernel's: see `tolerance`).
 TOLERANCE = {"float32": 2e-6, "float64": 1e-13}
 N_SAMPLES, N_FEATURES = 150, 7
 EDGES = (0, 40, 41, 100, N_SAMPLES)
@@ -39,6 +39,7 @@ def kernel_of(name: str):
 
 
 def tolerance(name: str, dtype: str) -> float:
+    """The root of a squared distance near zero turns an error of eps into one of sqrt(eps)."""
     return 4.0 * np.sqrt(TOLERANCE[dtype]) if name == "exponential" else TOLERANCE[dtype]
 
 

@@ -127,10 +127,11 @@ def machines() -> Iterator[Machine]:
             for C, name in zip((0.3, 50.0), data, strict=True):
                 yield Machine(name, kernel, loss, C, parameters)
             yield Machine(data[0], kernel, loss, 2.0, parameters, fit_intercept=False)
+    square = {"gamma": 1.0, "coef0": 1.0, "degree": 2}
     for fit_intercept in (True, False):
         yield Machine("iris, two that do not", "linear", C=None, fit_intercept=fit_intercept)
         yield Machine("rings", "rbf", C=None, parameters={"gamma": 1.0}, fit_intercept=fit_intercept)
-        yield Machine("rings", "poly", C=None, parameters={"gamma": 1.0, "coef0": 1.0, "degree": 2}, fit_intercept=fit_intercept)
+        yield Machine("rings", "poly", C=None, parameters=square, fit_intercept=fit_intercept)
     for C in (1.0, 100.0):
         yield Machine("many clouds", "rbf", C=C, parameters={"gamma": 0.25})
     yield Machine("many clouds", "rbf", "squared_hinge", 1.0, {"gamma": 0.25})
