@@ -135,7 +135,7 @@ void bind(nb::module_& module, const char* samples_name, const char* gram_name, 
                  self.accumulate(rows.data(), weights.data(), rows.shape(0), segments, out.data());
              })
         .def("fill_tile",
-             [](const Gram<T>& self, Vector<const std::int32_t> members, Tile<T>& tile) {
+             [](Gram<T>& self, Vector<const std::int32_t> members, Tile<T>& tile) {
                  nb::gil_scoped_release release;
                  self.fill_tile(members.data(), static_cast<int>(members.shape(0)), tile);
              })

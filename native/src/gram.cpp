@@ -129,11 +129,38 @@ void copy_upper_to_lower(Tile<T>& tile) {
 }
 
 template <class T>
-void Gram<T>::fill_tile(const std::int32_t* members, int n_members, Tile<T>& out) const {
+void Gram<T>::fill_tile(const std::int32_t* members, int n_members, Tile<T>& out) {
+    out.resize(n_members);
+    std::vector<int> unknown;  // members whose row is not cached
+    for (int a = 0; a < n_members; ++a)
+        if (!cache_.holds_all(members[a], members, n_members)) unknown.push_back(a);
+    const auto n_unknown = static_cast<int>(unknown.size());
+    const bool mirror = samples_.mean_length() > cheaper_than_a_copy;
+    if (n_unknown > n_members / 2 || !mirror) {
+        fill_tile_anew(members, n_members, mirror, out);
+        return;
+    }
+    std::vector<std::int32_t> missing(n_unknown);
+    for (int u = 0; u < n_unknown; ++u) missing[u] = members[unknown[u]];
     Samples<T> chosen(samples_, members, n_members);
     if (wants_panels(kernel_, samples_.n_features())) chosen.make_panels();
-    out.resize(n_members);
-    const bool mirror = chosen.mean_length() > cheaper_than_a_copy;
+    visit_tiles(kernel_, Samples<T>(samples_, missing.data(), n_unknown), chosen, 0, n_members,
+                [&](std::int64_t r, int height, std::int64_t c, int width, const T* tile, int stride) {
+                    for (int a = 0; a < height; ++a) std::copy_n(tile + a * stride, width, out.row(unknown[r + a]) + c);
+                });
+#pragma omp parallel for schedule(dynamic, 16)
+    for (int a = 0; a < n_members; ++a) {
+        if (std::binary_search(unknown.begin(), unknown.end(), a)) continue;
+        const T* from = cache_.find(members[a]);
+        T* to = out.row(a);
+        for (int b = 0; b < n_members; ++b) to[b] = from[members[b]];
+    }
+}
+
+template <class T>
+void Gram<T>::fill_tile_anew(const std::int32_t* members, int n_members, bool mirror, Tile<T>& out) const {
+    Samples<T> chosen(samples_, members, n_members);
+    if (wants_panels(kernel_, samples_.n_features())) chosen.make_panels();
     visit_tiles(
         kernel_, chosen, chosen, 0, n_members,
         [&](std::int64_t r, int height, std::int64_t c, int width, const T* tile, int stride) {
@@ -147,13 +174,15 @@ template <class T>
 void solve_tiles(const Gram<T>& gram, std::vector<SmallProblem<T>>& problems) {
     std::int64_t entries = 0;
     for (const SmallProblem<T>& problem : problems) entries += static_cast<std::int64_t>(problem.size) * problem.size;
+    const bool mirror = gram.samples().mean_length() > cheaper_than_a_copy;
 #pragma omp parallel if (entries > entries_worth_threads)
     {
         Tile<T> tile;
 #pragma omp for schedule(dynamic, 1)
         for (std::size_t i = 0; i < problems.size(); ++i) {
             SmallProblem<T>& problem = problems[i];
-            gram.fill_tile(problem.members, problem.size, tile);
+            tile.resize(problem.size);
+            gram.fill_tile_anew(problem.members, problem.size, mirror, tile);
             if (problem.shift)
                 for (int a = 0; a < problem.size; ++a) tile.row(a)[a] += static_cast<T>(problem.shift[a]);
             TileProblem<T> inner{tile,          problem.lower,   problem.upper,     problem.beta, problem.gradient,

@@ -69,6 +69,10 @@ class Control:
     def seconds(self) -> float:
         return time.perf_counter() - self._started
 
+    @property
+    def limits_steps(self) -> bool:
+        return self._max_steps >= 0
+
     def steps_left(self, at_most: int) -> int:
         """How many more steps a solver may take in one go."""
         return at_most if self._max_steps < 0 else max(0, min(at_most, self._max_steps - self.steps))

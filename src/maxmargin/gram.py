@@ -36,10 +36,6 @@ class Gram(ABC):
         """K[members, members] + diag(shift), in the form the backend's `solve_tile` takes."""
 
     @abstractmethod
-    def exact_tile(self, members: Indices, shift: Vector | None = None) -> Any:
-        """The same with every entry computed in float64, whatever `dtype` is."""
-
-    @abstractmethod
     def largest_diagonal(self) -> float:
         """The largest k(x, x)."""
 
@@ -136,8 +132,6 @@ class BlockGram(Gram):
         chosen = self._members[members]
         K = self._block(chosen, chosen)
         return K if shift is None else K + np.diag(shift)
-
-    exact_tile = tile
 
     def largest_diagonal(self) -> float:
         if isinstance(self.kernel, Precomputed):

@@ -60,6 +60,11 @@ class Trace:
         self.gap.append(gap)
 
 
+    def relative_gap(self) -> float:
+        """The last gap, relative to the larger of the two values."""
+        return self.gap[-1] / max(abs(self.primal[-1]), abs(self.dual[-1]), float(np.finfo(float).tiny))
+
+
 @dataclass(frozen=True)
 class Solution:
     """A point of a dual problem with the gradient of its objective there, as the solver has it."""

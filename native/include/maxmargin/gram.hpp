@@ -1,5 +1,6 @@
 // The kernel matrix of one training set, of which only what is asked for is ever computed.
 #pragma once
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -20,6 +21,15 @@ public:
     std::int64_t segment_end(int s) const { return segments_[s + 1]; }
 
     bool holds(std::int32_t row, int segment) const { return slot_of_[row] >= 0 && filled_[slot_of_[row] * n_segments() + segment]; }
+    // Whether the columns `members` (sorted) of the row are all in filled segments.
+    bool holds_all(std::int32_t row, const std::int32_t* members, int n_members) const {
+        if (capacity_ == 0 || slot_of_[row] < 0) return false;
+        for (int s = 0; s < n_segments(); ++s)
+            if (!holds(row, s) && std::lower_bound(members, members + n_members, segments_[s]) !=
+                                      std::lower_bound(members, members + n_members, segments_[s + 1]))
+                return false;
+        return true;
+    }
     T* find(std::int32_t row) { return slot_of_[row] < 0 ? nullptr : slot(slot_of_[row]); }
     // A place for the row, evicting another if need be; null if all are in use since `begin_use`.
     T* claim(std::int32_t row);
@@ -59,8 +69,10 @@ public:
 
     // out += sum_a weights[a] k(x_rows[a], .) over the columns of the given segments, one after the other.
     void accumulate(const std::int32_t* rows, const double* weights, std::int64_t n_rows, const std::vector<int>& segments, double* out);
-    // tile[a][b] = k(x_members[a], x_members[b])
-    void fill_tile(const std::int32_t* members, int n_members, Tile<T>& tile) const;
+    // tile[a][b] = k(x_members[a], x_members[b]), from cached rows where there are any
+    void fill_tile(const std::int32_t* members, int n_members, Tile<T>& tile);
+    // The same without looking, into a tile of that size: the upper triangle first if `mirror`.
+    void fill_tile_anew(const std::int32_t* members, int n_members, bool mirror, Tile<T>& tile) const;
     void diagonal(double* out) const;
 
 private:

@@ -164,13 +164,6 @@ class NativeGram(Gram):
             self._tile.add_to_diagonal(shift)
         return self._tile
 
-    def exact_tile(self, members: Indices, shift: Vector | None = None) -> Any:
-        if self.dtype == np.float64:
-            return self.tile(members, shift)
-        double = np.dtype(np.float64)
-        part = NativeGram(self.kernel, self.X[self._global(members)], double, 0, (0, len(members)))
-        return part.tile(np.arange(len(members), dtype=np.int32), shift)
-
     def largest_diagonal(self) -> float:
         return 1.0 if self.kernel.shift_invariant else float(self._gram.diagonal().max())
 

@@ -379,6 +379,8 @@ class SVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):  # type: ignore
         if sp.issparse(weights):
             weights = weights.toarray()
         queries = self._in_suitable_arithmetic(queries, weights)
+        if not len(self.support_):  # stopped before the first step, or all weight in one class of each pair
+            return np.tile(self.intercept_, (queries.shape[0], 1))
         backend = make_backend(self.backend)
         one_vs_one = len(self.classes_) > 2 and self.multi_class == "ovo"
         groups = self.n_support_ if one_vs_one else np.array([len(self.support_)])

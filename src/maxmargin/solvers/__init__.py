@@ -41,19 +41,23 @@ def solve_each(
 ) -> Iterator[Solution]:
     """The solutions of several problems over one kernel matrix, in their order, each when it is asked for.
 
-    Small ones are solved ahead, many at a time, because each of them occupies one core only. When the fit has to end,
-    the problems that are still to come stay at zero.
+    Small ones are solved ahead, many at a time, because each of them occupies one core only; not so if their steps are
+    limited, for the limit is for all of them. When the fit has to end, the problems that are still to come stay at zero.
     """
+    may_batch = name == "block-smo" and len(problems) > 1 and not control.limits_steps
     ahead: dict[int, Solution] = {}
     for index, (problem, gram) in enumerate(zip(problems, grams, strict=True)):
-        if (ended := control.ended()) is not None:
-            yield _untouched(problem, ended)
-            continue
-        if name == "block-smo" and len(problems) > 1 and index % TOGETHER == 0:
+        if may_batch and index % TOGETHER == 0 and control.ended() is None:
             some = slice(index, index + TOGETHER)
-            ahead = block_smo.solve_small(problems[some], grams[some], backend, stop, control)
-        solution = ahead.get(index % TOGETHER)
-        yield SOLVERS[name](problem, gram, backend, stop, control) if solution is None else solution
+            solved = block_smo.solve_small(problems[some], grams[some], backend, stop, control)
+            ahead = {index + place: solution for place, solution in solved.items()}
+        if (solution := ahead.pop(index, None)) is not None:
+            control.report(0, solution.violation, solution.trace.relative_gap(), 1.0)
+            yield solution
+        elif (ended := control.ended()) is not None:
+            yield _untouched(problem, ended)
+        else:
+            yield SOLVERS[name](problem, gram, backend, stop, control)
 
 
 def _untouched(problem: DualProblem, status: Status) -> Solution:

@@ -14,11 +14,11 @@ there never reaches the rest of the problem, only where they ended.
 A problem that fits into one tile is one tile.
 
 **Arithmetic.** Duals and gradients are float64. Kernel entries are float32 while that suffices: an entry off by e_ij
-puts the gradient off by sum_j e_ij beta_j, so the error grows with |beta|, that is with C. Therefore, when a tile
-holds all free variables and all violators, which is how a run ends, the gradient is computed anew in float64 at its
-members and the tile is float64 too. The difference tells how large the error is. Members of the tile are then exact,
-and the others are on their side of the level by more than the error; if so many are close to it that they make no
-tile, the whole iteration goes on in float64 from where it is.
+puts the gradient off by sum_j e_ij beta_j, so the error grows with |beta|, that is with C. Therefore, when a tile holds
+all free variables and all violators, which is how a run ends, the gradient is computed anew in float64 at its members
+(iterative refinement). The difference tells how large the error is: members of the tile are then exact, and the others
+are on their side of the level by more than the error. If so many are close to it that they make no tile, the whole
+iteration goes on in float64 from where it is.
 """
 
 from __future__ import annotations
@@ -40,7 +40,9 @@ Indices = NDArray[np.int32]
 
 TILE = 2048  # variables of a working set that is one tile
 POOL_SHARE = 0.125  # of all variables, in a working set that is a pool
-LARGEST_EXACT_TILE = 3072  # variables of a float64 tile that ends a float32 run
+LARGEST_TILE = 3072  # variables of the tile that ends a float32 run, with those that rounding may have misplaced
+NEAR = 500.0  # times tol: the violation from which on gradients are corrected
+MOST_CORRECTIONS = 6  # of a float32 run before it goes on in float64
 STEPS_AT_ONCE = 150_000  # of an inner solve, so that an interrupt is seen within a fraction of a second
 INNER_REDUCTION = 0.1  # of the violation, by one inner solve
 NEGLIGIBLE = 0.25  # of tol: a variable this little on the wrong side is no violator
@@ -165,6 +167,7 @@ class _Run:
         self.trace = Trace()
         self.violation = Violation(np.inf, 0.0, 0)
         self._worst_violation = 0.0
+        self._corrections = 0
         self._exact = gram.dtype == np.float64  # whether the gradient is exact where it decides anything
         n = len(problem)
         self._pool_size = max(2 * TILE, int(POOL_SHARE * n)) if pools and n > 4 * TILE and not gram.remembers else 0
@@ -184,8 +187,9 @@ class _Run:
             if ended is not None:
                 return ended
             members, complete = self._choose(TILE, iteration)
-            if complete and stop is not None and not self._exact:
-                moved = self._improve_exactly(members)
+            near = self.violation.value <= (NEAR * self.tol if complete else self.tol)
+            if near and stop is not None and not self._exact:
+                moved = self._correct(members, complete)
             elif complete or not self._pool_size:
                 moved = self._improve_tile(members)
             else:
@@ -227,22 +231,31 @@ class _Run:
         self.lowest_curvature = min(self.lowest_curvature, pool.lowest_curvature)
         return self._move(members, pool.beta)
 
-    def _improve_exactly(self, members: Indices) -> bool:
-        """Minimise over a float64 tile that holds every free variable and violator, from the float64 gradient."""
+    def _correct(self, members: Indices, complete: bool) -> bool:
+        """One step of iterative refinement: from the float64 gradient at `members`, minimise over their tile.
+
+        The float32 tile serves for that: it puts the gradient off by its error times the change, which is small. If the
+        members are not all free variables and violators, the gradient is only compared.
+        """
+        self._corrections += 1
         exact = self._exact_gradient(members)
         error = SAFETY * float(np.abs(exact - self.gradient[members]).max(initial=0.0))
-        if error > NEGLIGIBLE * self.tol:  # then others may be on the wrong side too
+        if complete and error > NEGLIGIBLE * self.tol:  # then others may be on the wrong side too
             members = self._band(members, 2.0 * (self.tol + error))
-            if len(members) > LARGEST_EXACT_TILE:
-                self._go_on_in_float64()
-                return True
-            exact = self._exact_gradient(members)
-        problem, beta = self.problem.restrict(members), self.beta[members]
-        target = INNER_REDUCTION * max(self.tol, INNER_REDUCTION * self.violation.value)
-        self.minimise_tile(self.gram.exact_tile(members, problem.shift), problem, beta, exact, target)
-        self._move(members, beta)
+            exact = self._exact_gradient(members) if len(members) <= LARGEST_TILE else exact
+        hopeless = len(members) > LARGEST_TILE or self._corrections > MOST_CORRECTIONS
+        if hopeless or (not complete and error > self.tol):
+            self._go_on_in_float64()
+            return True
+        problem, before = self.problem.restrict(members), self.beta[members]
+        beta = before.copy()
+        if complete:
+            target = INNER_REDUCTION * max(self.tol, INNER_REDUCTION * self.violation.value)
+            self.minimise_tile(self.gram.tile(members, problem.shift), problem, beta, exact, target)
+            self._move(members, beta)
         self.gradient[members] = exact
-        self._exact = True
+        off = ROUNDING * float(np.linalg.norm(beta - before)) * self.gram.largest_diagonal()
+        self._exact = off <= NEGLIGIBLE * self.tol
         return True
 
     def minimise_tile(
