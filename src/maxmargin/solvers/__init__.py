@@ -42,7 +42,7 @@ def solve_each(
     """The solutions of several problems over one kernel matrix, in their order, each when it is asked for.
 
     Small ones are solved ahead, many at a time, because each of them occupies one core only; not so if their steps are
-    limited, for the limit is for all of them. When the fit has to end, the problems that are still to come stay at zero.
+    limited, as the limit is for all of them. When the fit has to end, the problems still to come stay at zero.
     """
     may_batch = name == "block-smo" and len(problems) > 1 and not control.limits_steps
     ahead: dict[int, Solution] = {}
