@@ -40,7 +40,32 @@ void test_accumulate(const Kernel& kernel, Storage storage, int d, std::int64_t 
             error = std::max(error, std::abs(sums[c] - expected));
         }
         CHECK(error <= 60.0 * tolerance<T>(kernel));
+
+        // a tile of these rows, of which the cache has some, all or none
+        std::sort(rows.begin(), rows.end());
+        const int m = int(rows.size());
+        Tile<T> tile;
+        gram.fill_tile(rows.data(), m, tile);
+        error = 0.0;
+        for (int a = 0; a < m; ++a)
+            for (int b = 0; b < m; ++b) error = std::max(error, std::abs(tile.row(a)[b] - K[std::size_t(rows[a]) * n + rows[b]]));
+        CHECK(error <= tolerance<T>(kernel));
     }
+}
+
+template <class T>
+void test_subset(Storage storage) {
+    const Kernel kernel{KernelKind::rbf, 0.5};
+    const Data<T> data(100, 40, 9);
+    const Gram<T> gram(kernel, data.samples(storage), {0, 100}, 0);
+    const std::vector<std::int32_t> members{3, 5, 50, 98, 99};
+    Gram<T> part = gram.subset(members.data(), std::int64_t(members.size()));
+    const std::int32_t row = 2;
+    const double weight = 3.0;
+    std::vector<double> sums(members.size(), 0.0);
+    part.accumulate(&row, &weight, 1, {0}, sums.data());
+    for (std::size_t a = 0; a < members.size(); ++a)
+        CHECK(close(sums[a], 3.0 * plain_kernel(kernel, data.row(50), data.row(members[a]), 40), 3.0 * tolerance<T>(kernel)));
 }
 
 // With room for all rows each entry is computed once; with none, every time.
@@ -102,6 +127,10 @@ void test_sums() {
 void test_gram() {
     test_sums<float>();
     test_sums<double>();
+    for (Storage storage : {Storage::dense, Storage::csr32}) {
+        run("subset, float", [&] { test_subset<float>(storage); });
+        run("subset, double", [&] { test_subset<double>(storage); });
+    }
     run("entries computed", test_what_is_computed);
     run("cache budget", test_cache_budget);
     run("cache eviction", test_eviction);

@@ -132,6 +132,54 @@ void test_indefinite() {
     problem.check_feasible(true);
 }
 
+// Many small problems side by side give what each gives alone.
+template <class T>
+void test_side_by_side(bool shifted) {
+    const int n = 120, d = 40;
+    const Kernel kernel{KernelKind::rbf, 1.0};
+    const Data<T> data(n, d, 77);
+    Gram<T> gram(kernel, data.samples(Storage::dense), {0, n}, 0);
+    const std::vector<std::pair<int, int>> spans{{0, 50}, {50, 51}, {30, 110}, {110, 112}, {0, 120}};
+    struct Alone {
+        std::vector<std::int32_t> members;
+        std::vector<double> lower, upper, shift, beta, gradient, linear;
+    };
+    std::vector<Alone> parts(spans.size());
+    std::vector<SmallProblem<T>> problems;
+    for (std::size_t i = 0; i < spans.size(); ++i) {
+        Alone& part = parts[i];
+        for (int k = spans[i].first; k < spans[i].second; ++k) {
+            const double sign = k % 3 ? 1.0 : -1.0;
+            part.members.push_back(k);
+            part.lower.push_back(sign > 0.0 ? 0.0 : -1.0);
+            part.upper.push_back(sign > 0.0 ? 1.0 : 0.0);
+            part.linear.push_back(-sign);
+            part.shift.push_back(0.25);
+        }
+        part.beta.assign(part.members.size(), 0.0);
+        part.gradient = part.linear;
+        problems.push_back({part.members.data(), int(part.members.size()), part.lower.data(), part.upper.data(),
+                            shifted ? part.shift.data() : nullptr, part.beta.data(), part.gradient.data(), true, 1e-4, 1e-9,
+                            100'000, {}});
+    }
+    solve_tiles(gram, problems);
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+        const Alone& part = parts[i];
+        CHECK(problems[i].result.violation <= 1e-4);
+        double lowest = 1e300, highest = -1e300, sum = 0.0;
+        for (std::size_t a = 0; a < part.members.size(); ++a) {
+            double G = part.linear[a] + (shifted ? 0.25 * part.beta[a] : 0.0);
+            for (std::size_t b = 0; b < part.members.size(); ++b)
+                G += plain_kernel(kernel, data.row(part.members[a]), data.row(part.members[b]), d) * part.beta[b];
+            if (part.beta[a] < part.upper[a]) lowest = std::min(lowest, G);
+            if (part.beta[a] > part.lower[a]) highest = std::max(highest, G);
+            sum += part.beta[a];
+        }
+        CHECK(highest - lowest <= 1e-4 + 100.0 * rounding<T>);
+        CHECK(std::abs(sum) <= 1e-12);
+    }
+}
+
 template <class T>
 void test_arithmetic() {
     const std::string arithmetic = name_of<T>();
@@ -149,6 +197,7 @@ void test_arithmetic() {
         run("inner solve of duplicates, " + kind, [&] { test_duplicates<T>(coupled); });
     }
     run("inner solve, indefinite, " + arithmetic, test_indefinite<T>);
+    for (bool shifted : {true, false}) run("side by side, " + arithmetic, [&] { test_side_by_side<T>(shifted); });
 }
 
 }  // namespace
