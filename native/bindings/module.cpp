@@ -123,7 +123,8 @@ void bind(nb::module_& module, const char* samples_name, const char* gram_name, 
                  new (self) Gram<T>(kernel, std::move(taken), std::move(segments), cache_bytes);
              })
         .def_prop_ro("entries_computed", &Gram<T>::entries_computed)
-        .def_prop_ro("cached_rows", &Gram<T>::cached_rows)
+        .def_prop_ro("cached_blocks", &Gram<T>::cached_blocks)
+        .def("release_cross_blocks", &Gram<T>::release_cross_blocks)
         .def("subset",
              [](const Gram<T>& self, Vector<const std::int32_t> members) {
                  nb::gil_scoped_release release;

@@ -13,36 +13,63 @@ constexpr double cheaper_than_a_copy = 32.0;  // multiplications per kernel entr
 
 template <class T>
 RowCache<T>::RowCache(std::int64_t n_rows, std::vector<std::int64_t> segments, std::int64_t budget_bytes)
-    : segments_(std::move(segments)), n_columns_(segments_.back()),
-      capacity_(std::min(n_rows, budget_bytes / std::max<std::int64_t>(1, n_columns_ * sizeof(T)))), slot_of_(n_rows, -1),
-      row_in_(capacity_), last_use_(capacity_), filled_(capacity_ * (segments_.size() - 1)), storage_(capacity_ * n_columns_) {}
+    : segments_(std::move(segments)), width_(1) {
+    for (int s = 0; s < n_segments(); ++s) width_ = std::max(width_, segment_end(s) - segment_start(s));
+    capacity_ = std::min(n_rows * n_segments(), budget_bytes / (width_ * static_cast<std::int64_t>(sizeof(T))));
+    if (capacity_ > 0) slots_.assign(static_cast<std::size_t>(n_rows) * n_segments(), -1);
+    storage_ = Buffer<T>(capacity_ * width_);
+}
 
 template <class T>
-T* RowCache<T>::claim(std::int32_t row) {
+bool RowCache<T>::holds_all(std::int32_t row, const std::int32_t* members, int n_members) const {
+    if (capacity_ == 0) return false;
+    const std::int32_t* end = members + n_members;
+    for (int s = 0; s < n_segments(); ++s)
+        if (!holds(row, s) && std::lower_bound(members, end, segments_[s]) != std::lower_bound(members, end, segments_[s + 1]))
+            return false;
+    return true;
+}
+
+template <class T>
+T* RowCache<T>::claim(std::int32_t row, int segment) {
     if (capacity_ == 0) return nullptr;
-    std::int64_t s = used_;
-    if (used_ < capacity_) {
-        ++used_;
+    std::int64_t s;
+    if (!given_back_.empty()) {
+        s = given_back_.back();
+        given_back_.pop_back();
+    } else if (static_cast<std::int64_t>(owners_.size()) < capacity_) {
+        s = static_cast<std::int64_t>(owners_.size());
+        owners_.emplace_back();
+        last_use_.push_back(0);
     } else {
-        // a clock hand: the first slot not used since begin_use and not in the previous round either, else any unused one
-        std::int64_t unused = -1;
+        // a clock hand: the first block not used in this round nor in the one before, else any not used in this round
+        s = -1;
         for (std::int64_t tried = 0; tried < capacity_; ++tried, hand_ = (hand_ + 1) % capacity_) {
             if (last_use_[hand_] == clock_) continue;
-            if (unused < 0) unused = hand_;
+            if (s < 0) s = hand_;
             if (last_use_[hand_] + 1 < clock_) {
-                unused = hand_;
+                s = hand_;
                 break;
             }
         }
-        if (unused < 0) return nullptr;
-        s = unused;
-        slot_of_[row_in_[s]] = -1;
+        if (s < 0) return nullptr;
+        slot_of(owners_[s].row, owners_[s].segment) = -1;
     }
-    slot_of_[row] = s;
-    row_in_[s] = row;
+    slot_of(row, segment) = s;
+    owners_[s] = {row, segment};
     last_use_[s] = clock_;
-    std::fill_n(filled_.begin() + s * n_segments(), n_segments(), 0);
     return slot(s);
+}
+
+template <class T>
+void RowCache<T>::release_cross_blocks() {
+    for (std::size_t s = 0; s < owners_.size(); ++s) {
+        Owner& owner = owners_[s];
+        if (owner.row < 0 || (owner.row >= segment_start(owner.segment) && owner.row < segment_end(owner.segment))) continue;
+        slot_of(owner.row, owner.segment) = -1;
+        owner.row = -1;
+        given_back_.push_back(static_cast<std::int64_t>(s));
+    }
 }
 
 template <class T>
@@ -72,8 +99,8 @@ void Gram<T>::accumulate_segment(const std::int32_t* rows, const double* weights
     std::vector<double> missing_weights;
     for (std::int64_t a = 0; a < n_rows; ++a) {
         if (cache_.holds(rows[a], segment)) {
-            cache_.touch(rows[a]);
-            kept.push_back(cache_.find(rows[a]));
+            cache_.touch(rows[a], segment);
+            kept.push_back(cache_.find(rows[a], segment));
             kept_weights.push_back(weights[a]);
         } else {
             missing.push_back(rows[a]);
@@ -81,10 +108,7 @@ void Gram<T>::accumulate_segment(const std::int32_t* rows, const double* weights
         }
     }
     std::vector<T*> places(missing.size());
-    for (std::size_t a = 0; a < missing.size(); ++a) {
-        places[a] = cache_.find(missing[a]);
-        if (!places[a]) places[a] = cache_.claim(missing[a]);
-    }
+    for (std::size_t a = 0; a < missing.size(); ++a) places[a] = cache_.claim(missing[a], segment);
 
     constexpr std::int64_t stretch = 2048;  // columns: their sums stay in the first-level cache
 #pragma omp parallel for schedule(dynamic, 1) if (static_cast<std::int64_t>(kept.size()) * (last - first) > entries_worth_threads)
@@ -93,7 +117,7 @@ void Gram<T>::accumulate_segment(const std::int32_t* rows, const double* weights
         const T* pointers[64];
         for (std::size_t a = 0; a < kept.size(); a += 64) {
             const int count = static_cast<int>(std::min<std::size_t>(64, kept.size() - a));
-            for (int b = 0; b < count; ++b) pointers[b] = kept[a + b] + c;
+            for (int b = 0; b < count; ++b) pointers[b] = kept[a + b] + (c - first);
             vector_loops.accumulate(pointers, count, width, kept_weights.data() + a, out + (c - first));
         }
     }
@@ -105,12 +129,10 @@ void Gram<T>::accumulate_segment(const std::int32_t* rows, const double* weights
                     const T* pointers[rows_per_product];
                     for (int a = 0; a < height; ++a) {
                         pointers[a] = tile + a * stride;
-                        if (places[r + a]) std::copy_n(pointers[a], width, places[r + a] + c);
+                        if (places[r + a]) std::copy_n(pointers[a], width, places[r + a] + (c - first));
                     }
                     vector_loops.accumulate(pointers, height, width, missing_weights.data() + r, out + (c - first));
                 });
-    for (std::size_t a = 0; a < missing.size(); ++a)
-        if (places[a]) cache_.mark_filled(missing[a], segment);
 }
 
 template <class T>
@@ -151,9 +173,11 @@ void Gram<T>::fill_tile(const std::int32_t* members, int n_members, Tile<T>& out
 #pragma omp parallel for schedule(dynamic, 16)
     for (int a = 0; a < n_members; ++a) {
         if (std::binary_search(unknown.begin(), unknown.end(), a)) continue;
-        const T* from = cache_.find(members[a]);
         T* to = out.row(a);
-        for (int b = 0; b < n_members; ++b) to[b] = from[members[b]];
+        for (int s = 0, b = 0; s < cache_.n_segments(); ++s) {
+            const T* from = cache_.find(members[a], s);
+            for (; b < n_members && members[b] < cache_.segment_end(s); ++b) to[b] = from[members[b] - cache_.segment_start(s)];
+        }
     }
 }
 

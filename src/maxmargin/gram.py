@@ -60,6 +60,9 @@ class Gram(ABC):
     def subset(self, members: Indices) -> Gram:
         """The matrix over some of the samples, in that order, without what is cached."""
 
+    def release(self) -> None:
+        """Forget what is cached and of use to this part of the training set alone."""
+
     @abstractmethod
     def restrict(self, segments: tuple[int, ...]) -> Gram:
         """The matrix over some of the segments the training set was cut into, sharing what is cached."""

@@ -8,46 +8,54 @@
 
 namespace maxmargin {
 
-// Keeps rows of the kernel matrix within a byte budget; evicts the least recently used, never computes. The columns are cut
-// into segments (the classes of a multi-class problem) that are filled independently.
+// Keeps rows of the kernel matrix within a byte budget; evicts the least recently used, never computes.
+//
+// The columns are cut into segments (the classes of a multi-class problem), and what is kept is a *block*: one row over one
+// segment. Blocks that were given back are used again before fresh memory is: the first touch of a page costs about as much as
+// computing what fills it.
 template <class T>
 class RowCache {
 public:
     RowCache(std::int64_t n_rows, std::vector<std::int64_t> segments, std::int64_t budget_bytes);
 
-    std::int64_t capacity() const { return capacity_; }
+    std::int64_t capacity() const { return capacity_; }  // in blocks
     int n_segments() const { return static_cast<int>(segments_.size()) - 1; }
     std::int64_t segment_start(int s) const { return segments_[s]; }
     std::int64_t segment_end(int s) const { return segments_[s + 1]; }
 
-    bool holds(std::int32_t row, int segment) const { return slot_of_[row] >= 0 && filled_[slot_of_[row] * n_segments() + segment]; }
-    // Whether the columns `members` (sorted) of the row are all in filled segments.
-    bool holds_all(std::int32_t row, const std::int32_t* members, int n_members) const {
-        if (capacity_ == 0 || slot_of_[row] < 0) return false;
-        for (int s = 0; s < n_segments(); ++s)
-            if (!holds(row, s) && std::lower_bound(members, members + n_members, segments_[s]) !=
-                                      std::lower_bound(members, members + n_members, segments_[s + 1]))
-                return false;
-        return true;
+    // The block, or null.
+    T* find(std::int32_t row, int segment) {
+        const std::int64_t s = slot_of(row, segment);
+        return s < 0 ? nullptr : slot(s);
     }
-    T* find(std::int32_t row) { return slot_of_[row] < 0 ? nullptr : slot(slot_of_[row]); }
-    // A place for the row, evicting another if need be; null if all are in use since `begin_use`.
-    T* claim(std::int32_t row);
-    void mark_filled(std::int32_t row, int segment) { filled_[slot_of_[row] * n_segments() + segment] = 1; }
-    void touch(std::int32_t row) { last_use_[slot_of_[row]] = clock_; }
+    bool holds(std::int32_t row, int segment) const { return slot_of(row, segment) >= 0; }
+    // Whether the columns `members` (sorted) of the row are all in blocks that are kept.
+    bool holds_all(std::int32_t row, const std::int32_t* members, int n_members) const;
+    // A place for the block, evicting another if need be; null if all are in use since `begin_use`.
+    T* claim(std::int32_t row, int segment);
     void begin_use() { ++clock_; }
-    std::int64_t bytes() const { return capacity_ * n_columns_ * static_cast<std::int64_t>(sizeof(T)); }
+    void touch(std::int32_t row, int segment) { last_use_[slot_of(row, segment)] = clock_; }
+    // Give back the blocks of rows outside their own segment: of use to one pair of classes alone.
+    void release_cross_blocks();
 
 private:
-    T* slot(std::int64_t s) { return storage_.data() + s * n_columns_; }
+    T* slot(std::int64_t s) { return storage_.data() + s * width_; }
+    std::int64_t slot_of(std::int32_t row, int segment) const {
+        return capacity_ == 0 ? -1 : slots_[static_cast<std::size_t>(row) * n_segments() + segment];
+    }
+    std::int64_t& slot_of(std::int32_t row, int segment) { return slots_[static_cast<std::size_t>(row) * n_segments() + segment]; }
 
+    struct Owner {
+        std::int32_t row = -1;
+        int segment = 0;
+    };
     std::vector<std::int64_t> segments_;
-    std::int64_t n_columns_, capacity_, used_ = 0, hand_ = 0;
+    std::int64_t width_, capacity_, hand_ = 0;
     std::uint64_t clock_ = 0;
-    std::vector<std::int64_t> slot_of_;
-    std::vector<std::int32_t> row_in_;
+    std::vector<std::int64_t> slots_;      // of each (row, segment), -1 if not kept
+    std::vector<std::int64_t> given_back_;  // slots free to use, the last one first
+    std::vector<Owner> owners_;
     std::vector<std::uint64_t> last_use_;
-    std::vector<std::uint8_t> filled_;
     Buffer<T> storage_;
 };
 
@@ -60,7 +68,8 @@ public:
     const Kernel& kernel() const { return kernel_; }
     const Samples<T>& samples() const { return samples_; }
     std::int64_t entries_computed() const { return entries_computed_; }
-    std::int64_t cached_rows() const { return cache_.capacity(); }  // at most
+    std::int64_t cached_blocks() const { return cache_.capacity(); }  // at most: rows times segments
+    void release_cross_blocks() { cache_.release_cross_blocks(); }
 
     // The kernel matrix of some of the samples, without a cache.
     Gram subset(const std::int32_t* members, std::int64_t n_members) const {

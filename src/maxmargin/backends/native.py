@@ -25,7 +25,7 @@ _native.use_blas(
 )
 
 #: A kernel entry of at most this many multiplications is computed again faster than it is read back from memory.
-CHEAP_ENTRY = 40
+CHEAP_ENTRY = 200
 #: CSR data of at least this density, and not too wide, is worked on as dense rows.
 DENSE_ENOUGH = 0.3
 WIDEST_DENSE = 4096
@@ -199,7 +199,7 @@ class NativeGram(Gram):
 
     @property
     def remembers(self) -> bool:
-        return self._gram.cached_rows >= len(self)
+        return self._gram.cached_blocks >= len(self) * len(self._chosen)
 
     def subset(self, members: Indices) -> NativeGram:
         part = object.__new__(NativeGram)
@@ -207,6 +207,10 @@ class NativeGram(Gram):
         part._edges, part._chosen, part._members = (0, len(members)), (0,), None
         part._gram = self._gram.subset(self._global(members))
         return part
+
+    def release(self) -> None:
+        if self._members is not None:
+            self._gram.release_cross_blocks()
 
     def restrict(self, segments: tuple[int, ...]) -> NativeGram:
         part = object.__new__(NativeGram)

@@ -38,7 +38,7 @@ from maxmargin.solution import Solution, Status, Trace
 Vector = NDArray[np.float64]
 Indices = NDArray[np.int32]
 
-TILE = 2048  # variables of a working set that is one tile
+TILE = 1536  # variables of a working set that is one tile
 POOL_SHARE = 0.125  # of all variables, in a working set that is a pool
 LARGEST_TILE = 3072  # variables of the tile that ends a float32 run, with those that rounding may have misplaced
 NEAR = 500.0  # times tol: the violation from which on gradients are corrected
@@ -68,6 +68,7 @@ def solve(
     run.add_to_gradient(np.flatnonzero(beta).astype(np.int32), beta[beta != 0.0])
     one_tile = len(problem) <= TILE and gram.dtype == np.float64
     status = _solve_one_tile(run, stop) if one_tile else run.iterate(stop)
+    run.gram.release()
     if run.lowest_curvature < -INDEFINITE and status is Status.CONVERGED:
         status = Status.STATIONARY
     return Solution(
