@@ -41,6 +41,7 @@ void test_accumulate(const Kernel& kernel, Storage storage, int d, std::int64_t 
         }
         CHECK(error <= 60.0 * tolerance<T>(kernel));
 
+        if (round % 4 == 3) gram.release_cross_blocks();
         // a tile of these rows, of which the cache has some, all or none
         std::sort(rows.begin(), rows.end());
         const int m = int(rows.size());
@@ -77,34 +78,52 @@ void test_what_is_computed() {
     const std::vector<double> weights(n, 1.0);
     std::vector<double> sums(n);
     for (const bool keep : {true, false}) {
-        Gram<double> gram({KernelKind::rbf, 0.5}, data.samples(Storage::dense), {0, 50, n}, keep ? n * n * 8 : 0);
+        Gram<double> gram({KernelKind::rbf, 0.5}, data.samples(Storage::dense), {0, 50, n}, keep ? 2 * n * n * 8 : 0);
         for (int round = 0; round < 3; ++round) gram.accumulate(rows.data(), weights.data(), n, {0, 1}, sums.data());
         CHECK(gram.entries_computed() == (keep ? 1 : 3) * n * n);
     }
 }
 
 void test_cache_budget() {
-    const RowCache<float> cache(1000, {0, 400, 1000}, 4 * 1000 * 7 + 3999);
-    CHECK(cache.capacity() == 7);
-    CHECK(cache.bytes() <= 4 * 1000 * 7 + 3999);
+    CHECK(RowCache<float>(1000, {0, 400, 1000}, 4 * 600 * 7 + 100).capacity() == 7);  // a block is as wide as the widest segment
     CHECK(RowCache<float>(1000, {0, 1000}, 3999).capacity() == 0);
     CHECK(RowCache<float>(10, {0, 10}, 1 << 20).capacity() == 10);
+    CHECK(RowCache<float>(10, {0, 4, 10}, 1 << 20).capacity() == 20);
 }
 
-// The least recently used row makes room, never one that is in use.
+// The least recently used block makes room, never one that is in use.
 void test_eviction() {
     RowCache<double> cache(10, {0, 10}, 3 * 10 * 8);
     cache.begin_use();
-    for (int row : {0, 1, 2}) CHECK(cache.claim(row) != nullptr), cache.mark_filled(row, 0);
-    CHECK(cache.claim(3) == nullptr);  // all three in use
+    for (int row : {0, 1, 2}) CHECK(cache.claim(row, 0) != nullptr);
+    CHECK(cache.claim(3, 0) == nullptr);  // all three in use
+    CHECK(!cache.holds(3, 0));
     cache.begin_use();
-    cache.touch(0);
+    cache.touch(0, 0);
     cache.begin_use();
-    cache.touch(0);
-    CHECK(cache.claim(4) != nullptr);
+    cache.touch(0, 0);
+    CHECK(cache.claim(4, 0) != nullptr);
     CHECK(cache.holds(0, 0));
-    CHECK(!cache.holds(4, 0));  // claimed, not filled
+    CHECK(cache.holds(4, 0));
     CHECK(cache.holds(1, 0) != cache.holds(2, 0));
+}
+
+// Blocks of a row outside its own segment are given back, and their memory is the first to be used again.
+void test_release() {
+    RowCache<double> cache(4, {0, 2, 4}, 1 << 20);
+    cache.begin_use();
+    cache.claim(0, 0);
+    const double* cross = cache.claim(0, 1);
+    cache.claim(3, 1);
+    cache.release_cross_blocks();
+    CHECK(cache.holds(0, 0));
+    CHECK(!cache.holds(0, 1));
+    CHECK(cache.holds(3, 1));
+    CHECK(cache.find(0, 1) == nullptr);
+    CHECK(cache.claim(2, 0) == cross);
+    const std::int32_t members[] = {0, 1};
+    CHECK(cache.holds_all(0, members, 2));
+    CHECK(!cache.holds_all(3, members, 2));
 }
 
 template <class T>
@@ -134,6 +153,7 @@ void test_gram() {
     run("entries computed", test_what_is_computed);
     run("cache budget", test_cache_budget);
     run("cache eviction", test_eviction);
+    run("cache release", test_release);
 }
 
 }  // namespace tests
