@@ -32,7 +32,7 @@ struct Loops {
 template <class T>
 const Loops<T>& loops();
 
-// The level that was chosen: "x86-64-v4", "x86-64-v3", "x86-64-v2" or "baseline".
+// The level that was chosen: "x86-64-v4", "x86-64-v3" or "baseline" (on x86 that is x86-64-v2).
 const char* instruction_set();
 
 }  // namespace maxmargin

@@ -41,7 +41,7 @@ class NativeBackend(Backend):
     ) -> Gram:
         if not _evaluates(kernel, X):
             return BlockGram(kernel, X, cache_bytes, segments)
-        return NativeGram(kernel, _packable(X), dtype, cache_bytes, segments)
+        return NativeGram(kernel, _packable(kernel, X), dtype, cache_bytes, segments)
 
     def measure_violation(self, problem: DualProblem, beta: Vector, gradient: Vector) -> Violation:
         return _native.measure_violation(beta, problem.lower, problem.upper, gradient, problem.coupled)
@@ -112,6 +112,8 @@ class NativeBackend(Backend):
             support, queries = _dense(support), _dense(queries)
         if not _evaluates(kernel, support):
             return sums_by_blocks(kernel, support, queries, weights, groups)
+        if kernel.name == "laplacian":
+            support, queries = _dense(support), _dense(queries)
         dtype, centre = queries.dtype, _centre(kernel, support)
         sums = np.zeros((len(groups), len(weights), queries.shape[0]))
         _native.weighted_sums(
@@ -140,7 +142,8 @@ class NativeGram(Gram):
         self._budget = cache_bytes
         self._edges = segments
         self._chosen = tuple(range(len(segments) - 1))
-        self._members: Indices | None = None  # all
+        self._members: Indices | None = None  # of the compiled matrix: all
+        self._origin: Indices | None = None  # of its samples in X: the same
         single = self.dtype == np.float32
         kept = cache_bytes if _entry_cost(X) > CHEAP_ENTRY else 0
         self._centre = _centre(kernel, X)
@@ -154,6 +157,9 @@ class NativeGram(Gram):
 
     def _global(self, local: Indices) -> Indices:
         return local if self._members is None else self._members[local]
+
+    def _in_X(self, local: Indices) -> Indices:
+        return self._global(local) if self._origin is None else self._origin[self._global(local)]
 
     def _everyone(self) -> Indices:
         return np.arange(self._edges[-1], dtype=np.int32) if self._members is None else self._members
@@ -178,7 +184,7 @@ class NativeGram(Gram):
         out = np.zeros((1, 1, len(at)))
         if not len(rows) or not len(at):
             return np.asarray(out[0, 0])
-        rows, at = self._global(rows), self._global(at)
+        rows, at = self._in_X(rows), self._in_X(at)
         double = np.dtype(np.float64)
         _native.weighted_sums(
             _native_kernel(self.kernel),
@@ -193,7 +199,8 @@ class NativeGram(Gram):
     def in_float64(self) -> Gram:
         if self.dtype == np.float64:
             return self
-        wide = NativeGram(self.kernel, self.X, np.dtype(np.float64), self._budget, self._edges)
+        X = self.X if self._origin is None else self.X[self._origin]
+        wide = NativeGram(self.kernel, X, np.dtype(np.float64), self._budget, self._edges)
         wide._chosen, wide._members = self._chosen, self._members
         return wide
 
@@ -205,6 +212,7 @@ class NativeGram(Gram):
         part = object.__new__(NativeGram)
         part.__dict__.update(self.__dict__)
         part._edges, part._chosen, part._members = (0, len(members)), (0,), None
+        part._origin = self._in_X(members)
         part._gram = self._gram.subset(self._global(members))
         return part
 
@@ -227,10 +235,12 @@ def _evaluates(kernel: Kernel, X: Any) -> bool:
     return kernel.named and not (kernel.name == "laplacian" and sp.issparse(X) and X.shape[1] > WIDEST_DENSE)
 
 
-def _packable(X: Any) -> Any:
-    """Dense C-contiguous rows, or CSR; CSR that is nearly dense becomes dense."""
+def _packable(kernel: Kernel, X: Any) -> Any:
+    """Dense C-contiguous rows, or CSR; CSR becomes dense where it nearly is, and for distances that are no dot product."""
     if not sp.issparse(X):
         return X
+    if kernel.name == "laplacian":
+        return _dense(X)
     density = X.nnz / max(1, X.shape[0] * X.shape[1])
     return _dense(X) if density >= DENSE_ENOUGH and X.shape[1] <= WIDEST_DENSE else X
 

@@ -134,6 +134,7 @@ def _newton_step(K: NDArray[np.float64], problem: DualProblem, beta: Vector, gra
     if problem.coupled:  # stay on sum(beta) = const
         ones = scipy.linalg.cho_solve(factor, np.ones(len(free)))
         change -= ones * (change.sum() / ones.sum())
+        change -= change.mean()  # what rounding left of the sum
     with np.errstate(divide="ignore", invalid="ignore"):
         room = np.where(change > 0, problem.upper[free] - beta[free], beta[free] - problem.lower[free])
         reach = float(np.where(change != 0, room / np.abs(change), np.inf).min())

@@ -21,6 +21,14 @@ from sklearn.metrics.pairwise import manhattan_distances
 from maxmargin.kernels.base import Kernel, Matrix
 
 
+def _wide(A: Any) -> Any:
+    """A in float64; CSR with 32-bit indices, which is all that scikit-learn's distances take."""
+    if not sp.issparse(A):
+        return np.asarray(A, dtype=np.float64)
+    parts = (A.data.astype(np.float64), A.indices.astype(np.int32), A.indptr.astype(np.int32))
+    return sp.csr_matrix(parts, shape=A.shape)
+
+
 def _dots(A: Any, B: Any) -> Matrix:
     products = A.astype(np.float64) @ B.astype(np.float64).T
     return np.asarray(products.todense() if sp.issparse(products) else products)
