@@ -45,7 +45,7 @@ def hard() -> tuple[Any, Any, float]:
     return names["X"], names["y"], names["C"]
 
 
-def run(program: str, **environment: str) -> dict[str, Any]:
+def run(program: str, **environment: str) -> Any:
     """What a program in a fresh process prints as JSON."""
     done = subprocess.run(
         [sys.executable, "-c", program],
@@ -56,8 +56,7 @@ def run(program: str, **environment: str) -> dict[str, Any]:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    answer: dict[str, Any] = json.loads(done.stdout)
-    return answer
+    return json.loads(done.stdout)
 
 
 def progress_of(model: SVC, *data: Any) -> list[Progress]:
@@ -246,6 +245,23 @@ def test_a_callback_that_stops_once_stops_all_machines() -> None:
     with pytest.warns(ConvergenceWarning, match="Stopped by a callback"):
         model.fit(X, y)
     assert (model.n_iter_[1:] == 0).all()
+
+
+def test_control_forgets_neither_a_stop_nor_the_progress_made() -> None:
+    seen: list[Progress] = []
+    answers = iter([False, True, False])
+
+    def callback(progress: Progress) -> bool:
+        seen.append(progress)
+        return next(answers)
+
+    control = Control(callbacks=[callback], n_machines=2)
+    control.machine = 1
+    assert control.report(0, violation=1.0, gap=0.5, fraction=0.5) is None
+    assert control.report(1, violation=2.0, gap=0.7, fraction=0.2) is Status.STOPPED_BY_CALLBACK
+    assert control.report(2, violation=0.1, gap=0.1, fraction=0.9) is Status.STOPPED_BY_CALLBACK
+    assert control.ended() is Status.STOPPED_BY_CALLBACK
+    assert [progress.fraction for progress in seen] == [0.75, 0.75, 0.95]
 
 
 class Closing:
@@ -456,10 +472,9 @@ def blas_threads() -> set[int]:
     return {pool["num_threads"] for pool in ThreadpoolController().info() if pool["user_api"] == "blas"}
 
 
-def test_the_threads_of_blas_are_given_back_after_overlapping_fits() -> None:
+def test_the_threads_of_blas_are_given_back_by_the_last_of_overlapping_sessions() -> None:
     with ThreadpoolController().limit(limits=2, user_api="blas"):
-        before = blas_threads()
-        assert before == {2}
+        assert blas_threads() == {2}
         first, second = (make_backend("native").session(entries=10**9) for _ in range(2))
         first.__enter__()
         second.__enter__()
@@ -467,17 +482,39 @@ def test_the_threads_of_blas_are_given_back_after_overlapping_fits() -> None:
         first.__exit__(None, None, None)
         assert blas_threads() == {1}
         second.__exit__(None, None, None)
-        assert blas_threads() == before
-        with ThreadPoolExecutor(3) as pool:
-            list(pool.map(fitted, range(3)))
-        assert blas_threads() == before
-
-
-def test_the_threads_of_blas_are_given_back_after_a_failure() -> None:
-    def fail(progress: Progress) -> None:
-        raise RuntimeError("no more")
-
-    with ThreadpoolController().limit(limits=2, user_api="blas"):
-        with pytest.raises(RuntimeError, match="no more"):
-            SVC(callbacks=[fail]).fit(*load_iris(return_X_y=True))
         assert blas_threads() == {2}
+
+
+def test_the_threads_of_blas_are_given_back_after_fits_that_overlap_or_fail() -> None:
+    before, inside, after_overlap, after_failure = run(
+        """
+import json
+from concurrent.futures import ThreadPoolExecutor
+from sklearn.datasets import make_classification
+from threadpoolctl import ThreadpoolController
+from maxmargin import SVC
+
+X, y = make_classification(2000, 60, flip_y=0.1, random_state=0)
+blas = ThreadpoolController().select(user_api="blas")
+def threads(progress=None):
+    seen.append({pool["num_threads"] for pool in blas.info()})
+def fail(progress):
+    raise RuntimeError
+
+seen = []
+threads()
+with ThreadPoolExecutor(3) as pool:
+    list(pool.map(lambda C: SVC(C=C, callbacks=[threads]).fit(X, y), [0.1, 1.0, 10.0]))
+threads()
+try:
+    SVC(callbacks=[fail]).fit(X, y)
+except RuntimeError:
+    threads()
+before, *inside, after_overlap, after_failure = map(list, seen)
+print(json.dumps([before, sorted(set(sum(inside, []))), after_overlap, after_failure]))
+""",
+        OPENBLAS_NUM_THREADS="2",
+        MKL_NUM_THREADS="2",
+    )
+    assert (before, inside) == ([2], [1])
+    assert (after_overlap, after_failure) == ([2], [2])
