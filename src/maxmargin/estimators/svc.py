@@ -339,7 +339,8 @@ class SVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):  # type: ignore
                 f"Solver terminated early (max_iter={self.max_iter}).  Consider pre-processing your data with "
                 f"StandardScaler or MinMaxScaler. {advice}"
             )
-        warnings.warn(f"{status.value} {advice}", ConvergenceWarning, stacklevel=4)
+        callers = 3 + hasattr(type(self).fit, "__wrapped__")  # this, fit, scikit-learn's decorator if it has one, the user
+        warnings.warn(f"{status.value} {advice}", ConvergenceWarning, stacklevel=callers)
 
     # --- predict --------------------------------------------------------------------------------------------------
 
