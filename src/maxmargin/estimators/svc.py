@@ -339,7 +339,7 @@ class SVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):  # type: ignore
                 f"Solver terminated early (max_iter={self.max_iter}).  Consider pre-processing your data with "
                 f"StandardScaler or MinMaxScaler. {advice}"
             )
-        callers = 3 + hasattr(type(self).fit, "__wrapped__")  # this, fit, scikit-learn's decorator if it has one, the user
+        callers = 3 + hasattr(type(self).fit, "__wrapped__")  # here, fit, perhaps its decorator, the user
         warnings.warn(f"{status.value} {advice}", ConvergenceWarning, stacklevel=callers)
 
     # --- predict --------------------------------------------------------------------------------------------------

@@ -98,7 +98,7 @@ class Laplacian(Kernel):
     gamma: float = 1.0
 
     def block(self, A: Any, B: Any) -> Matrix:
-        return np.asarray(np.exp(-self.gamma * manhattan_distances(A, B)))
+        return np.asarray(np.exp(-self.gamma * manhattan_distances(_wide(A), _wide(B))))
 
     def diag(self, A: Any) -> NDArray[np.float64]:
         return np.ones(A.shape[0])
