@@ -33,7 +33,8 @@ def test_bounds_enclose_the_optimum_even_for_an_infeasible_model() -> None:
     best = true_gap(X, y, duals_of(model), 1.0, 0.1)
     moved = model.dual_coef_ + np.random.default_rng(0).normal(scale=0.1, size=model.dual_coef_.shape)
     worse = true_gap(X, y, Duals(model.support_, model.n_support_, moved), 1.0, 0.1)
-    assert worse.box_violation > 0.01 and worse.equality_violation > 1e-3
+    assert worse.box_violation > 0.01
+    assert worse.equality_violation > 1e-3
     assert worse.dual < best.dual <= best.primal < worse.primal
 
 
@@ -52,7 +53,8 @@ def test_projection_is_feasible_and_leaves_the_feasible_alone() -> None:
     np.testing.assert_allclose(project(beta, lower, upper), beta, atol=1e-15)
     moved = project(beta + np.array([0.3, 0.5, 0.1, -0.4]), lower, upper)
     assert abs(moved.sum()) < 1e-14
-    assert (lower <= moved).all() and (moved <= upper).all()
+    assert (lower <= moved).all()
+    assert (moved <= upper).all()
 
 
 def test_kernel_product_far_from_the_origin() -> None:

@@ -184,10 +184,7 @@ def test_quadratic_loss_is_a_hard_margin_with_a_ridge() -> None:
 @pytest.mark.parametrize("kernel", ["laplacian", "exponential"])
 def test_further_kernels(kernel: str) -> None:
     X, y = two_classes()
-    if kernel == "laplacian":
-        K = laplacian_kernel(X, gamma=0.2)
-    else:
-        K = np.exp(-0.2 * np.linalg.norm(X[:, None] - X[None], axis=2))
+    K = laplacian_kernel(X, gamma=0.2) if kernel == "laplacian" else np.exp(-0.2 * np.linalg.norm(X[:, None] - X[None], axis=2))
     ours = SVC(kernel=kernel, gamma=0.2, **TIGHT).fit(X, y)
     theirs = sklearn.svm.SVC(kernel="precomputed", **TIGHT).fit(K, y)
     np.testing.assert_allclose(ours.decision_function(X), theirs.decision_function(K), atol=1e-5)

@@ -46,7 +46,7 @@ public:
           chunk_lowest(n_chunks) {
         for (int k = 0; k < padded; ++k) {  // the padding may move nowhere
             gradient[k] = k < m ? p.gradient[k] : 0.0;
-            diagonal[k] = k < m ? static_cast<float>(K.row(k)[k]) : 1.0f;
+            diagonal[k] = k < m ? static_cast<float>(K.diagonal(k)) : 1.0f;
             up_bar[k] = forbidden;
             up[k] = down[k] = 0.0f;
             if (k < m) note_bounds(k);
@@ -96,9 +96,7 @@ private:
     }
 
     // i = argmin_{up} G
-    void find_lowest_up() {
-        move_gradient(K.row(0), K.row(0), 0.0);
-    }
+    void find_lowest_up() { move_gradient(K.row(i), K.row(i), 0.0); }
 
     // G += t (a - b), and the new i on the way
     void move_gradient(const T* a, const T* b, double t) {
@@ -180,6 +178,7 @@ private:
     void step_coordinate() {
         const T* K_i = K.row(i);
         const double curvature = std::max(static_cast<double>(K_i[i]), static_cast<double>(curvature_floor));
+        if (K_i[i] < 0) lowest_curvature = -1.0;
         const double old = p.beta[i];
         set(i, std::clamp(old - gradient[i] / curvature, p.lower[i], p.upper[i]));
         const double t = p.beta[i] - old;

@@ -194,21 +194,49 @@ void Gram<T>::fill_tile_anew(const std::int32_t* members, int n_members, bool mi
     if (mirror) copy_upper_to_lower(out);
 }
 
+// One row of the kernel matrix of `samples` with themselves, padded with zeros to whole chunks.
+static_assert(chunk == panel_width, "a row of panels fills a row of chunks");
+
+template <class T>
+void kernel_row(const Kernel& kernel, const Samples<T>& samples, std::int32_t r, T* out) {
+    if (samples.has_panels()) {  // a short way: rows of small problems are computed one by one, many times
+        const Pairing pairing = dense_pairing(kernel, samples.n_features());
+        for (std::int64_t c = 0; c < samples.size(); c += panel_width) {
+            loops<T>().pair_dense(pairing, samples.row(r), 1, samples.panel(c / panel_width), samples.n_features(), out + c);
+            loops<T>().apply_kernel(kernel, pairing != kernel.pairing(), out + c, 1, panel_width, samples.norms() + r,
+                                    samples.norms() + c);
+        }
+        std::fill(out + samples.size(), out + in_chunks(static_cast<int>(samples.size())), T(0));
+        return;
+    }
+    const Samples<T> one(samples, &r, 1);
+    visit_tiles(kernel, one, samples, 0, samples.size(), [&](std::int64_t, int, std::int64_t c, int width, const T* tile, int) {
+        std::copy_n(tile, width, out + c);
+    });
+    std::fill(out + samples.size(), out + in_chunks(static_cast<int>(samples.size())), T(0));
+}
+
 template <class T>
 void solve_tiles(const Gram<T>& gram, std::vector<SmallProblem<T>>& problems) {
     std::int64_t entries = 0;
     for (const SmallProblem<T>& problem : problems) entries += static_cast<std::int64_t>(problem.size) * problem.size;
-    const bool mirror = gram.samples().mean_length() > cheaper_than_a_copy;
+    std::vector<double> diagonal(gram.size());
+    gram.diagonal(diagonal.data());
 #pragma omp parallel if (entries > entries_worth_threads)
     {
         Tile<T> tile;
 #pragma omp for schedule(dynamic, 1)
         for (std::size_t i = 0; i < problems.size(); ++i) {
             SmallProblem<T>& problem = problems[i];
-            tile.resize(problem.size);
-            gram.fill_tile_anew(problem.members, problem.size, mirror, tile);
-            if (problem.shift)
-                for (int a = 0; a < problem.size; ++a) tile.row(a)[a] += static_cast<T>(problem.shift[a]);
+            Samples<T> samples(gram.samples(), problem.members, problem.size);
+            if (wants_panels(gram.kernel(), samples.n_features())) samples.make_panels();
+            std::vector<double> own(problem.size);
+            for (int a = 0; a < problem.size; ++a) own[a] = diagonal[problem.members[a]] + (problem.shift ? problem.shift[a] : 0.0);
+            // most variables of a small problem never move, so most rows are never asked for
+            tile.make_lazy(std::move(own), [&](int a, T* out) {
+                kernel_row(gram.kernel(), samples, a, out);
+                if (problem.shift) out[a] += static_cast<T>(problem.shift[a]);
+            });
             TileProblem<T> inner{tile,          problem.lower,   problem.upper,     problem.beta, problem.gradient,
                                  problem.coupled, problem.tolerance, problem.max_steps};
             problem.result = loops<T>().solve_tile(inner);
@@ -231,22 +259,42 @@ void Gram<T>::diagonal(double* out) const {
     }
 }
 
+// sums[o * n + j] += sum_a weights[o * stride_w + a] tile[a * stride + j]
+template <class T>
+void add_products(const T* tile, int n_rows, int width, int stride, const double* weights, std::int64_t stride_w, int n_outputs,
+                  double* sums, std::int64_t n) {
+    const auto& vector_loops = loops<T>();
+    if (n_outputs < 4 || stride != panel_width || n_rows > rows_per_tile) {
+        const T* pointers[rows_per_product];
+        for (int a = 0; a < n_rows; ++a) pointers[a] = tile + a * stride;
+        for (int o = 0; o < n_outputs; ++o) vector_loops.accumulate(pointers, n_rows, width, weights + o * stride_w, sums + o * n);
+        return;
+    }
+    // many outputs: the tile is a panel whose features are its rows, and this is a matrix product like any other
+    constexpr int at_once = 48;
+    alignas(64) T factors[at_once * rows_per_tile], products[at_once * panel_width];
+    for (int first = 0; first < n_outputs; first += at_once) {
+        const int count = std::min(at_once, n_outputs - first);
+        for (int o = 0; o < count; ++o)
+            for (int a = 0; a < n_rows; ++a) factors[o * n_rows + a] = static_cast<T>(weights[(first + o) * stride_w + a]);
+        vector_loops.pair_dense(Pairing::dot, factors, count, tile, n_rows, products);
+        for (int o = 0; o < count; ++o)
+            for (int j = 0; j < width; ++j) sums[(first + o) * n + j] += products[o * panel_width + j];
+    }
+}
+
 template <class T>
 void weighted_sums(const Kernel& kernel, const Samples<T>& support, const Samples<T>& queries, const double* weights, int n_outputs,
                    const std::vector<std::int64_t>& group_ends, double* sums) {
-    const auto& vector_loops = loops<T>();
     const std::int64_t n = queries.size();
     visit_tiles(kernel, support, queries, 0, n,
                 [&](std::int64_t r, int height, std::int64_t c, int width, const T* tile, int stride) {
-                    const T* pointers[rows_per_product];
-                    for (int a = 0; a < height; ++a) pointers[a] = tile + a * stride;
                     // a tile may hold rows of several groups
                     std::int64_t g = std::upper_bound(group_ends.begin(), group_ends.end(), r) - group_ends.begin();
                     for (int a = 0; a < height; ++g) {
                         const int count = static_cast<int>(std::min<std::int64_t>(height, group_ends[g] - r)) - a;
-                        for (int o = 0; o < n_outputs; ++o)
-                            vector_loops.accumulate(pointers + a, count, width, weights + o * support.size() + r + a,
-                                                    sums + (g * n_outputs + o) * n + c);
+                        add_products(tile + a * stride, count, width, stride, weights + r + a, support.size(), n_outputs,
+                                     sums + g * n_outputs * n + c, n);
                         a += count;
                     }
                 });

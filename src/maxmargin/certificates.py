@@ -16,6 +16,7 @@ The terms are those of the worst gradient that float64 rounding allows, so the t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -143,7 +144,7 @@ def _summarise(
         primal=primal,
         dual=dual,
         gap=gap,
-        relative_gap=gap / scale if np.isfinite(gap) else np.inf,
+        relative_gap=gap / scale if math.isfinite(gap) else math.inf,
         kkt_violation=problem.violation(beta, gradient),
         box_residual=float(np.maximum(problem.lower - beta, beta - problem.upper).max(initial=0.0)),
         equality_residual=equality,
@@ -162,7 +163,7 @@ def combine(parts: Sequence[Certificate], gap_terms: NDArray[np.float64]) -> Cer
         primal=primal,
         dual=dual,
         gap=gap,
-        relative_gap=gap / max(abs(primal), abs(dual), TINY) if np.isfinite(gap) else np.inf,
+        relative_gap=gap / max(abs(primal), abs(dual), TINY) if math.isfinite(gap) else math.inf,
         kkt_violation=max(part.kkt_violation for part in parts),
         box_residual=max(part.box_residual for part in parts),
         equality_residual=max(part.equality_residual for part in parts),

@@ -60,6 +60,7 @@ class Gram(ABC):
     def subset(self, members: Indices) -> Gram:
         """The matrix over some of the samples, in that order, without what is cached."""
 
+    @abstractmethod
     def release(self) -> None:
         """Forget what is cached and of use to this part of the training set alone."""
 
@@ -163,6 +164,9 @@ class BlockGram(Gram):
 
     def subset(self, members: Indices) -> BlockGram:
         return BlockGram(self.kernel, self.X, 0, self._segments, self._members[members], self._cache)
+
+    def release(self) -> None:
+        """Nothing: a cached row spans the whole training set."""
 
     def restrict(self, segments: tuple[int, ...]) -> BlockGram:
         edges = self._segments

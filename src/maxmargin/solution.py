@@ -28,6 +28,9 @@ class Status(Enum):
         "Stopped at a stationary point: the kernel is not positive semi-definite, so the problem has no "
         "duality gap to close."
     )
+    UNBOUNDED = (
+        "Unbounded: the kernel is not positive semi-definite and nothing bounds the duals, so the problem has no solution."
+    )
     NOT_SEPARABLE = (
         "Not separable: the hard-margin problem has no solution; the convex hulls of the two classes "
         "meet to working precision."

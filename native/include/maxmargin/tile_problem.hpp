@@ -6,6 +6,11 @@
 // given the gradient G at the start beta0. K includes whatever the problem adds to the diagonal.
 #pragma once
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <utility>
+#include <vector>
 
 #include "maxmargin/memory.hpp"
 
@@ -15,25 +20,48 @@ namespace maxmargin {
 inline constexpr int chunk = 64;
 constexpr int in_chunks(int size) { return (size + chunk - 1) / chunk * chunk; }
 
-// A square kernel matrix of a working set. The memory is kept from one working set to the next.
+// A square kernel matrix of a working set: all there, or *lazy*, its rows computed when they are first asked for. The memory is
+// kept from one working set to the next.
 template <class T>
 class Tile {
 public:
     int size() const { return size_; }
     int stride() const { return in_chunks(size_); }
-    const T* row(int i) const { return values_.data() + static_cast<std::ptrdiff_t>(i) * stride(); }
     T* row(int i) { return values_.data() + static_cast<std::ptrdiff_t>(i) * stride(); }
+    const T* row(int i) const {
+        if (compute_ && !ready_[i]) {
+            compute_(i, const_cast<Tile*>(this)->row(i));
+            ready_[i] = 1;
+        }
+        return values_.data() + static_cast<std::ptrdiff_t>(i) * stride();
+    }
+    double diagonal(int i) const { return compute_ ? diagonal_[i] : static_cast<double>(row(i)[i]); }
 
     void resize(int size) {
-        size_ = size;
-        const std::size_t needed = static_cast<std::size_t>(size) * stride();
-        if (values_.size() < needed) values_ = Buffer<T>(needed);
+        reserve(size);
         for (int i = 0; i < size; ++i) std::fill(row(i) + size, row(i) + stride(), T(0));
+    }
+    // `compute(i, out)` writes row i, padding included.
+    void make_lazy(std::vector<double> diagonal, std::function<void(int, T*)> compute) {
+        reserve(static_cast<int>(diagonal.size()));
+        diagonal_ = std::move(diagonal);
+        ready_.assign(diagonal_.size(), 0);
+        compute_ = std::move(compute);
     }
 
 private:
+    void reserve(int size) {
+        size_ = size;
+        compute_ = nullptr;
+        const std::size_t needed = static_cast<std::size_t>(size) * stride();
+        if (values_.size() < needed) values_ = Buffer<T>(needed);
+    }
+
     int size_ = 0;
     Buffer<T> values_;
+    std::function<void(int, T*)> compute_;
+    std::vector<double> diagonal_;
+    mutable std::vector<std::uint8_t> ready_;
 };
 
 template <class T>

@@ -48,6 +48,12 @@ private:
     Buffer<T> values_;
 };
 
+// What is computed of dense samples for a kernel: squared distances of many features come from dot products.
+inline Pairing dense_pairing(const Kernel& kernel, int n_features) {
+    const bool by_dots = kernel.pairing() == Pairing::squared_distance && n_features > most_features_for_differences;
+    return by_dots ? Pairing::dot : kernel.pairing();
+}
+
 // All rows, or (a square matrix with itself) those up to the block of columns: the rest is known by symmetry.
 enum class Part { all, upper };
 
@@ -55,10 +61,8 @@ template <class T, class Sink>
 void visit_panel_tiles(const Kernel& kernel, const Samples<T>& rows, const Samples<T>& columns, std::int64_t first,
                        std::int64_t last, Part part, Sink&& sink) {
     const auto& vector_loops = loops<T>();
-    const Pairing pairing = kernel.pairing() == Pairing::squared_distance && rows.n_features() > most_features_for_differences
-                                ? Pairing::dot
-                                : kernel.pairing();
-    const bool from_dots = columns.sparse() || pairing != kernel.pairing();
+    const Pairing pairing = columns.sparse() ? Pairing::dot : dense_pairing(kernel, rows.n_features());
+    const bool from_dots = pairing != kernel.pairing();
     const std::int64_t first_panel = first / panel_width, last_panel = (last + panel_width - 1) / panel_width;
 #pragma omp parallel if (rows.size() * (last - first) > entries_worth_threads)
     {

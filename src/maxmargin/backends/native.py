@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.linalg import cython_blas, cython_lapack
-from threadpoolctl import ThreadpoolController
+from threadpoolctl import OpenBLASController, ThreadpoolController
 
 from maxmargin import _native
 from maxmargin.backends.base import Backend, Indices, TileResult, Vector, Violation
@@ -299,6 +299,10 @@ class _BlasThreadsOff:
         with self._lock:
             self._inside -= 1
             if self._inside == 0:
+                # threadpoolctl >= 3.8 lets only the thread that set a limit lift it; the last one out may be another
+                hand_over = getattr(OpenBLASController, "clear_controlling_thread", None)
+                if hand_over is not None:
+                    hand_over(force=True)
                 self._limiter.__exit__(None, None, None)
 
 

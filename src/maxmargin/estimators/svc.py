@@ -24,7 +24,7 @@ from maxmargin.estimators import diagnosis, validation
 from maxmargin.estimators.tasks import CallbackSupportMixin, TaskTree, with_callbacks
 from maxmargin.formulations import DualProblem, classification_problem, costs
 from maxmargin.gram import Gram
-from maxmargin.kernels import KERNEL_NAMES, Linear, Precomputed, make_kernel, resolve_gamma
+from maxmargin.kernels import KERNEL_NAMES, Precomputed, make_kernel, resolve_gamma
 from maxmargin.multiclass import (
     STRATEGIES,
     Machine,
@@ -176,10 +176,11 @@ class SVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):  # type: ignore
         X, labels, weights = self._validate(X, y, sample_weight)
         order, edges = _sort_by_class(labels, len(self.classes_))
         plan = machines(len(self.classes_), self.multi_class)
+        members = [machine.members(edges) for machine in plan]
         cost = costs(float(self.C), weights, self.class_weight_[labels])[order]
         problems = [
-            classification_problem(m.signs(edges), cost[m.members(edges)], self.loss, self.fit_intercept)
-            for m in plan
+            classification_problem(machine.signs(edges), cost[seen], self.loss, self.fit_intercept)
+            for machine, seen in zip(plan, members, strict=True)
         ]
         backend = make_backend(self.backend)
         tasks.begin(len(plan), X=X, y=y, metadata={"sample_weight": sample_weight})
@@ -196,6 +197,7 @@ class SVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):  # type: ignore
                     solutions.append(next(ahead))
                     proofs.append(_certify(problem, part, solutions[-1]))
         self._keep(X, order, edges, plan, problems, solutions, proofs)
+        self.certificate_ = _in_order_of_samples(proofs, members, order)
         self.fit_seconds_ = control.seconds
         tasks.end()
         if control.interrupted:
@@ -276,12 +278,15 @@ class SVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):  # type: ignore
         """How large squares of features and kernel values can get with samples like these; too large is an error."""
         if not self.kernel_.named:  # computed in float64 by their owner
             return np.inf, np.inf
-        largest = np.full((1, X.shape[1]), validation.largest_entry(X))  # no sample is larger than this one
-        with np.errstate(over="ignore", invalid="ignore"):
-            square, value = float(Linear().diag(largest)[0]), abs(float(self.kernel_.diag(largest)[0]))
-        if not np.isfinite(square) or not value <= LARGEST_KERNEL_VALUE:
+        entry = validation.largest_entry(X)
+        square, value = X.shape[1] * entry * entry, 1.0
+        if not self.kernel_.shift_invariant:
+            largest = np.full((1, X.shape[1]), entry)  # no sample is larger than this one
+            with np.errstate(over="ignore", invalid="ignore"):
+                value = abs(float(self.kernel_.diag(largest)[0]))
+        if not square < np.inf or not value <= LARGEST_KERNEL_VALUE:
             raise ValueError(
-                f"X has values as large as {largest[0, 0]:.3g}, too large for the {self.kernel_.name} kernel. The dual "
+                f"X has values as large as {entry:.3g}, too large for the {self.kernel_.name} kernel. The dual "
                 "coefficients or intercepts are not finite at that scale: standardise the features, for example with "
                 "sklearn.preprocessing.StandardScaler"
             )
@@ -319,7 +324,6 @@ class SVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):  # type: ignore
         with np.errstate(divide="ignore"):
             margins = 1.0 / np.sqrt(np.array(norms))
         self.margin_ = float(margins[0]) if len(margins) == 1 else margins
-        self.certificate_ = _in_order_of_samples(proofs, plan, order, edges)
         self.arithmetic_ = solutions[0].arithmetic
 
     def _speak_of_trouble(self, X: Any) -> None:
@@ -330,6 +334,8 @@ class SVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):  # type: ignore
         match status:
             case Status.STATIONARY:
                 advice = "Use a positive semi-definite kernel, or take the certificate for a measure of stationarity."
+            case Status.UNBOUNDED:
+                advice = "Use a positive semi-definite kernel, or a finite C with the hinge loss."
             case Status.NOT_SEPARABLE:
                 advice = "Use a finite C, or a kernel in which the classes can be separated."
             case _:
@@ -459,12 +465,12 @@ def _squared_norm(problem: Any, beta: NDArray[np.float64], proof: Certificate) -
 
 
 def _in_order_of_samples(
-    proofs: Sequence[Certificate], plan: Sequence[Machine], order: NDArray[np.intp], edges: tuple[int, ...]
+    proofs: Sequence[Certificate], members: Sequence[NDArray[np.int32]], order: NDArray[np.intp]
 ) -> Certificate:
     """The certificate with its gap terms in the order of the training samples."""
     terms = np.zeros((len(proofs), len(order)))
-    for row, machine, proof in zip(terms, plan, proofs, strict=True):
-        row[order[machine.members(edges)]] = proof.gap_terms
+    for row, seen, proof in zip(terms, members, proofs, strict=True):
+        row[order[seen]] = proof.gap_terms
     if len(proofs) == 1:
         return replace(proofs[0], gap_terms=terms[0])
     return combine(proofs, terms)

@@ -44,7 +44,7 @@ def solve_each(
     Small ones are solved ahead, many at a time, because each of them occupies one core only; not so if their steps are
     limited, as the limit is for all of them. When the fit has to end, the problems still to come stay at zero.
     """
-    may_batch = name == "block-smo" and len(problems) > 1 and not control.limits_steps
+    may_batch = name == "block-smo" and not control.limits_steps
     ahead: dict[int, Solution] = {}
     for index, (problem, gram) in enumerate(zip(problems, grams, strict=True)):
         if may_batch and index % TOGETHER == 0 and control.ended() is None:

@@ -51,6 +51,8 @@ POLISH = 1e-12  # the violation to which a single float64 tile is solved
 TOUCHING = 1e-12  # hard margin: squared distance of the hulls, relative to the data, that counts as none
 ROUNDING = 2.0**-22  # of a float32 kernel entry, relative to the diagonal
 TINY = float(np.finfo(float).tiny)
+IDLE = 1e-14  # relative rise of the dual value that counts as none
+PATIENCE = 20  # iterations without a rise before a run counts as stalled
 INDEFINITE = 1e-6  # relative negative curvature beyond rounding
 
 
@@ -81,13 +83,17 @@ def _solve_one_tile(run: _Run, stop: Stop) -> Status:
     everything = np.arange(len(run.problem), dtype=np.int32)
     tile = run.gram.tile(everything, run.problem.shift)
     for iteration in itertools.count():
+        before = run.beta.copy(), run.gradient.copy()
         steps = run.minimise_tile(tile, run.problem, run.beta, run.gradient, stop.tol)
+        if run.unbounded:
+            run.beta, run.gradient = before
+            return Status.UNBOUNDED
         run.measure()
         if (ended := run.ended(iteration, stop)) is not None:
             return ended
         if run.violation.value <= stop.tol:
             break
-        if steps == 0:
+        if steps == 0 or run.idle:
             return Status.STALLED
     run.minimise_tile(tile, run.problem, run.beta, run.gradient, POLISH, 10 * len(run.problem) + 100)
     run.measure()
@@ -106,7 +112,7 @@ def solve_small(
     A float32 tile will do where rounding cannot reach tol: its entries are off by ROUNDING, independently, so the
     gradient is off by about ROUNDING |beta|.
     """
-    small = [i for i, problem in enumerate(problems) if len(problem) <= TILE and not problem.hard]
+    small = [i for i, problem in enumerate(problems) if len(problem) <= LARGEST_TILE and not problem.hard]
     if not small or stop.gap_tol is not None:
         return {}
     exact = grams[0].dtype == np.float64
@@ -139,7 +145,6 @@ def solve_small(
         part = slice(starts[k], ends[k])
         trace = Trace()
         trace.append(control.seconds, 0, result.violation, float(duals[k]), float(gaps[k]))
-        control.report(0, result.violation, float(gaps[k] / max(abs(duals[k]), TINY)), 1.0)
         solutions[i] = Solution(
             beta[part], gradient[part], Status.CONVERGED, result.violation, result.steps, trace, arithmetic
         )
@@ -168,6 +173,7 @@ class _Run:
         self.trace = Trace()
         self.violation = Violation(np.inf, 0.0, 0)
         self._worst_violation = 0.0
+        self.idle = 0  # iterations since the dual value last rose
         self._corrections = 0
         self._exact = gram.dtype == np.float64  # whether the gradient is exact where it decides anything
         n = len(problem)
@@ -195,7 +201,9 @@ class _Run:
                 moved = self._improve_tile(members)
             else:
                 moved = self._improve_pool(self._choose(self._pool_size, iteration)[0])
-            if not moved:
+            if self.unbounded:
+                return Status.UNBOUNDED
+            if not moved or self.idle > PATIENCE:
                 return Status.STALLED
         raise AssertionError("unreachable")
 
@@ -213,7 +221,7 @@ class _Run:
         problem = self.problem.restrict(members)
         beta, gradient = self.beta[members], self.gradient[members]
         self.minimise_tile(self.gram.tile(members, problem.shift), problem, beta, gradient, self._target())
-        return self._move(members, beta)
+        return not self.unbounded and self._move(members, beta)
 
     def _improve_pool(self, members: Indices) -> bool:
         """Minimise over a pool, by this loop over the pool alone; False if nothing moved."""
@@ -250,7 +258,7 @@ class _Run:
             return True
         problem, before = self.problem.restrict(members), self.beta[members]
         beta = before.copy()
-        if complete:
+        if complete and not self.unbounded:
             target = INNER_REDUCTION * max(self.tol, INNER_REDUCTION * self.violation.value)
             self.minimise_tile(self.gram.tile(members, problem.shift), problem, beta, exact, target)
             self._move(members, beta)
@@ -316,6 +324,12 @@ class _Run:
         self.add_to_gradient(support, self.beta[support])
         self._exact = True
 
+    @property
+    def unbounded(self) -> bool:
+        """Whether the objective was seen to fall for ever: negative curvature, and a box that does not end."""
+        endless = not (np.isfinite(self.problem.upper).all() and np.isfinite(self.problem.lower).all())
+        return self.lowest_curvature < -INDEFINITE and endless
+
     # --- bookkeeping ----------------------------------------------------------------------------------------------
 
     def measure(self) -> None:
@@ -328,6 +342,8 @@ class _Run:
         dual = problem.dual_value(self.beta, self.gradient)
         gap = float(problem.gap_terms(self.beta, self.gradient, violation.level).sum())
         relative = gap / max(abs(dual + gap), abs(dual), TINY)
+        best = max(self.trace.dual, default=-np.inf)
+        self.idle = 0 if dual > best + IDLE * abs(dual) else self.idle + 1
         self.trace.append(self.control.seconds, iteration, violation.value, dual, gap)
         if problem.hard and self._hulls_meet():
             return Status.NOT_SEPARABLE
