@@ -17,6 +17,7 @@ The terms are those of the worst gradient that float64 rounding allows, so the t
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -53,6 +54,7 @@ class Certificate:
     equality_residual: float
     arithmetic: str
     bias: float
+    seconds: float = field(compare=False)
     gap_terms: NDArray[np.float64] = field(repr=False)
     parts: tuple[Certificate, ...] = field(default=(), repr=False)
 
@@ -88,6 +90,7 @@ def certify(
     `kernel_sums(at)` is K[at] @ beta, computed in float64. `claim` is a solver's gradient, or None to recompute it all.
     `largest_kernel_value` says how much rounding to allow for.
     """
+    started = time.perf_counter()
     n = len(problem)
 
     def exact(at: Indices) -> Vector:
@@ -102,7 +105,8 @@ def certify(
         arithmetic = "float64" if n_checked == n else (
             f"float64 on the {n_checked} of {n} samples whose share of the gap can differ from zero"
         )
-    return _summarise(problem, beta, gradient, arithmetic, ROUNDING * largest_kernel_value * float(np.abs(beta).sum()))
+    error = ROUNDING * largest_kernel_value * float(np.abs(beta).sum())
+    return _summarise(problem, beta, gradient, arithmetic, error, started)
 
 
 def _exact_where_it_matters(
@@ -131,7 +135,7 @@ def _exact_where_it_matters(
 
 
 def _summarise(
-    problem: DualProblem, beta: Vector, gradient: Vector, arithmetic: str, error: float
+    problem: DualProblem, beta: Vector, gradient: Vector, arithmetic: str, error: float, started: float
 ) -> Certificate:
     level = problem.best_level(beta, gradient)
     terms = problem.gap_terms(beta, gradient, level, error)
@@ -150,6 +154,7 @@ def _summarise(
         equality_residual=equality,
         arithmetic=arithmetic,
         bias=-level if level else 0.0,
+        seconds=time.perf_counter() - started,
         gap_terms=terms,
     )
 
@@ -171,6 +176,7 @@ def combine(parts: Sequence[Certificate], gap_terms: NDArray[np.float64]) -> Cer
         if len(arithmetics) == 1
         else "float64 on the samples whose share of the gap can differ from zero",
         bias=float("nan"),
+        seconds=sum(part.seconds for part in parts),
         gap_terms=gap_terms,
         parts=tuple(parts),
     )

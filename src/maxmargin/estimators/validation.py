@@ -86,10 +86,9 @@ def samples(estimator: Any, X: Any, y: Any = "no_validation", *, reset: bool) ->
             return things
         check_consistent_length(things, y)
         return things, column_or_1d(y)
-    if _needs_no_conversion(X) and (isinstance(y, str) or _are_labels(y, len(X))):
-        checked = validate_data(estimator, X, y, reset=reset, skip_check_array=True)
+    if _needs_no_conversion(X) and (isinstance(y, str) or _are_labels(y, len(X))) and _fits(estimator, X, reset):
         require_finite(estimator, X)
-        return checked
+        return X if isinstance(y, str) else (X, y)
     if estimator.kernel == "precomputed" and sp.issparse(X):
         raise TypeError("Sparse precomputed kernels are not supported: pass X.toarray()")
     checked = validate_data(
@@ -110,6 +109,15 @@ def samples(estimator: Any, X: Any, y: Any = "no_validation", *, reset: bool) ->
 def _needs_no_conversion(X: Any) -> bool:
     """Whether X is an array as we want it: scikit-learn's checks, which cost more than a small fit, change nothing."""
     return type(X) is np.ndarray and X.dtype in _FLOATS and X.ndim == 2 and X.size > 0 and bool(X.flags.c_contiguous)
+
+
+def _fits(estimator: Any, X: NDArray[Any], reset: bool) -> bool:
+    """Note the features of a new training set; or whether queries have those, so that there is nothing to say about them."""
+    if reset:
+        vars(estimator).pop("feature_names_in_", None)
+        estimator.n_features_in_ = X.shape[1]
+        return True
+    return not hasattr(estimator, "feature_names_in_") and X.shape[1] == estimator.n_features_in_
 
 
 def _are_labels(y: Any, n: int) -> bool:
