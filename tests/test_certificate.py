@@ -104,7 +104,11 @@ def check(
         assert part.primal == pytest.approx(truth.primal, rel=1e-5)
         assert part.dual == pytest.approx(truth.dual, rel=1e-5)
         assert part.gap == pytest.approx(part.primal - part.dual, abs=NOISE * size)
-        assert part.relative_gap == pytest.approx(part.gap / max(abs(part.primal), abs(part.dual)))
+        quotient = part.gap / max(abs(part.primal), abs(part.dual))
+        if part.arithmetic == "float64":
+            assert part.relative_gap == pytest.approx(quotient)
+        else:  # the values are float32's; the quotient allows for that
+            assert quotient <= part.relative_gap <= 1.01 * quotient
         assert part.gap_terms.min() >= 0
         assert part.gap_terms.sum() == pytest.approx(part.gap, rel=1e-6, abs=NOISE * size)
     proof = model.certificate_
