@@ -41,7 +41,8 @@ class Certificate:
     """What was proved of a model.
 
     ``gap = primal - dual >= 0`` bounds how far the model's objective is from the optimum; ``relative_gap`` divides it
-    by the larger of the two values, less what a solver's arithmetic may have added to that. ``gap_terms`` are its shares, one per training sample (a row per machine if there
+    by the larger of the two values, less what a solver's arithmetic may have added to that. ``gap_terms`` are its
+    shares, one per training sample (a row per machine if there
     are several). ``bias`` is the intercept the primal value belongs to, ``seconds`` the time this took.
     """
 
