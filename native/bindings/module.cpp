@@ -23,8 +23,8 @@ template <class T>
 using Matrix = nb::ndarray<T, nb::ndim<2>, nb::device::cpu>;
 
 DualState state_of(const Vector<const double>& beta, const Vector<const double>& lower, const Vector<const double>& upper,
-                   const Vector<const double>& gradient, bool coupled) {
-    return {static_cast<std::int64_t>(beta.shape(0)), beta.data(), lower.data(), upper.data(), gradient.data(), coupled};
+                   const Vector<const double>& gradient, std::vector<std::int64_t> edges) {
+    return {static_cast<std::int64_t>(beta.shape(0)), beta.data(), lower.data(), upper.data(), gradient.data(), std::move(edges)};
 }
 
 template <class T>
@@ -147,9 +147,8 @@ void bind(nb::module_& module, const char* samples_name, const char* gram_name, 
         });
 
     module.def("solve_tile", [](const Tile<T>& K, Vector<const double> lower, Vector<const double> upper, Vector<double> beta,
-                                Vector<double> gradient, bool coupled, double tolerance, long max_steps) {
-        TileProblem<T> problem{K, lower.data(), upper.data(), beta.data(), gradient.data(), coupled,
-                               tolerance, max_steps};
+                                Vector<double> gradient, const std::vector<int>& edges, double tolerance, long max_steps) {
+        TileProblem<T> problem{K, lower.data(), upper.data(), beta.data(), gradient.data(), edges, tolerance, max_steps};
         TileResult result;
         {
             nb::gil_scoped_release release;
@@ -197,20 +196,21 @@ NB_MODULE(_native, module) {
     bind<double>(module, "Samples64", "Gram64", "Tile64");
     nb::class_<Violation>(module, "Violation")
         .def_ro("value", &Violation::value)
-        .def_ro("level", &Violation::level)
+        .def_ro("levels", &Violation::levels)
         .def_ro("n_free", &Violation::n_free);
     module.def("measure_violation", [](Vector<const double> beta, Vector<const double> lower, Vector<const double> upper,
-                                       Vector<const double> gradient, bool coupled) {
+                                       Vector<const double> gradient, std::vector<std::int64_t> edges) {
         nb::gil_scoped_release release;
-        return measure_violation(state_of(beta, lower, upper, gradient, coupled));
+        return measure_violation(state_of(beta, lower, upper, gradient, std::move(edges)));
     });
     module.def("choose_working_set",
                [](Vector<const double> beta, Vector<const double> lower, Vector<const double> upper, Vector<const double> gradient,
-                  bool coupled, const Violation& violation, double threshold, std::int64_t size, std::uint64_t seed) {
+                  std::vector<std::int64_t> edges, const Violation& violation, double threshold, std::int64_t size, std::uint64_t seed) {
                    WorkingSet chosen;
                    {
                        nb::gil_scoped_release release;
-                       chosen = choose_working_set(state_of(beta, lower, upper, gradient, coupled), violation, threshold, size, seed);
+                       const DualState state = state_of(beta, lower, upper, gradient, std::move(edges));
+                       chosen = choose_working_set(state, violation, threshold, size, seed);
                    }
                    return nb::make_tuple(owned(std::move(chosen.members)), chosen.complete);
                });

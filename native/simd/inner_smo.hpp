@@ -7,7 +7,9 @@
 // The pair (Fan, Chen, Lin 2005): i = argmin_{up} G; j = argmax_{down} (G_j - G_i)^2 / (K_ii + K_jj - 2 K_ij), the largest
 // decrease of the objective among the pairs with that i.
 //
-// Without the equality constraint a step moves one variable: the one with the largest decrease G_k^2 / K_kk.
+// Both are of the same group; with two groups the better of their pairs moves.
+//
+// Without an equality constraint a step moves one variable: the one with the largest decrease G_k^2 / K_kk.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -27,6 +29,7 @@ namespace maxmargin::MAXMARGIN_LEVEL {
 constexpr double forbidden = 1e300;        // larger than any gradient; finite, as these files are compiled for finite numbers
 constexpr float curvature_floor = 1e-12f;  // of a pair, as in LIBSVM: duplicates have none
 constexpr double pairs_first = 3.0;        // times the cost of a Newton step, spent on pair steps: most tiles end before that
+constexpr double rank_tolerance = 1e-14;   // relative pivot below which two constraints count as one
 constexpr int most_drops = 16;             // variables that one Newton step fixes at a bound; more would be stale guesses
 
 // An argmax over a row is: the maximum of each chunk, then the place inside the winning chunk.
@@ -42,14 +45,15 @@ template <class T>
 class InnerSmo {
 public:
     explicit InnerSmo(TileProblem<T>& problem)
-        : p(problem), K(problem.K), m(K.size()), padded(in_chunks(m)), n_chunks(padded / chunk), gradient(padded), up_bar(padded),
-          risen(padded), down(padded), up(padded), diagonal(padded), gains(padded), chunk_gain(n_chunks), chunk_violation(n_chunks),
-          chunk_lowest(n_chunks) {
+        : p(problem), K(problem.K), m(K.size()), coupled(!problem.edges.empty()), padded(in_chunks(m)), n_chunks(padded / chunk),
+          gradient(padded), diagonal(padded), free_now(m, 0), chunk_gain(n_chunks), chunk_violation(n_chunks), chunk_lowest(n_chunks) {
+        if (coupled)
+            for (std::size_t g = 0; g + 1 < p.edges.size(); ++g) groups.emplace_back(p.edges[g], p.edges[g + 1], padded);
+        else
+            groups.emplace_back(0, m, padded);
         for (int k = 0; k < padded; ++k) {  // the padding may move nowhere
             gradient[k] = k < m ? p.gradient[k] : 0.0;
             diagonal[k] = k < m ? static_cast<float>(K.diagonal(k)) : 1.0f;
-            up_bar[k] = forbidden;
-            up[k] = down[k] = 0.0f;
             if (k < m) note_bounds(k);
         }
     }
@@ -60,7 +64,7 @@ public:
         bool newton_helps = true;
         find_lowest_up();
         while (true) {
-            result.violation = p.coupled ? choose_pair() : choose_coordinate();
+            result.violation = coupled ? choose_pair() : choose_coordinate();
             const bool converged = result.violation <= p.tolerance;
             if (converged || result.steps >= p.max_steps) break;
             if (newton_helps && spent > pairs_first * std::max(newton_cost, cost_of_newton())) {
@@ -69,7 +73,7 @@ public:
                 find_lowest_up();
                 continue;
             }
-            if (p.coupled)
+            if (coupled)
                 step_pair();
             else
                 step_coordinate();
@@ -78,17 +82,38 @@ public:
         }
         std::copy_n(gradient.data(), m, p.gradient);
         result.lowest_curvature = lowest_curvature;
-        if (p.coupled && lowest_up < forbidden) result.level = lowest_up + 0.5 * result.violation;
+        if (coupled && groups[0].lowest_up < forbidden) result.level = groups[0].lowest_up + 0.5 * groups[0].violation;
         return result;
     }
 
 private:
+    // The variables of one equality constraint, and what they are allowed. Outside of them nothing may move, so that a chunk
+    // with variables of two groups can be scanned for either.
+    struct Group {
+        Group(int first, int last, int padded)
+            : first(first), last(last), first_chunk(first / chunk), end_chunk(in_chunks(last) / chunk), up_bar(padded), risen(padded),
+              down(padded), gains(padded) {
+            std::fill_n(up_bar.data(), padded, forbidden);
+            std::fill_n(down.data(), padded, 0.0f);
+        }
+        int first, last;             // variables
+        int first_chunk, end_chunk;  // the chunks they are in
+        Buffer<double> up_bar, risen;  // risen = gradient + up_bar
+        Buffer<float> down, gains;
+        int i = 0, j = 0;
+        double lowest_up = forbidden, violation = 0.0;
+        float gain = 0.0f;
+    };
+
+    Group& group_of(int k) { return k < groups[0].last ? groups[0] : groups.back(); }
+
     void note_bounds(int k) {
         const bool may_rise = p.beta[k] < p.upper[k], may_fall = p.beta[k] > p.lower[k];
-        n_free += (may_rise && may_fall) - is_free(k);
-        up_bar[k] = may_rise ? 0.0 : forbidden;
-        up[k] = may_rise ? 1.0f : 0.0f;
-        down[k] = may_fall ? 1.0f : 0.0f;
+        n_free += (may_rise && may_fall) - free_now[k];
+        free_now[k] = may_rise && may_fall;
+        Group& g = group_of(k);
+        g.up_bar[k] = may_rise ? 0.0 : forbidden;
+        g.down[k] = may_fall ? 1.0f : 0.0f;
     }
 
     void set(int k, double value) {
@@ -96,22 +121,27 @@ private:
         note_bounds(k);
     }
 
-    // i = argmin_{up} G
+    // i = argmin_{up} G, in each group
     void find_lowest_up() { move_gradient(K.row(i), K.row(i), 0.0); }
 
-    // G += t (a - b), and the new i on the way
+    // G += t (a - b), and the new i of each group on the way
     void move_gradient(const T* a, const T* b, double t) {
-        for (int c = 0; c < n_chunks; ++c) chunk_lowest[c] = move_chunk(c * chunk, a, b, t);
-        const int c = static_cast<int>(std::min_element(chunk_lowest.begin(), chunk_lowest.end()) - chunk_lowest.begin());
-        lowest_up = chunk_lowest[c];
-        i = c * chunk + place_of(risen.data() + c * chunk, lowest_up);
+        int moved = 0;  // chunks
+        for (Group& g : groups) {
+            for (int c = g.first_chunk; c < g.end_chunk; ++c) chunk_lowest[c] = move_chunk(g, c * chunk, a, b, c < moved ? 0.0 : t);
+            moved = g.end_chunk;
+            const auto first = chunk_lowest.begin();
+            const int c = static_cast<int>(std::min_element(first + g.first_chunk, first + g.end_chunk) - first);
+            g.lowest_up = g.first_chunk < g.end_chunk ? chunk_lowest[c] : forbidden;
+            if (g.lowest_up < forbidden) g.i = c * chunk + place_of(g.risen.data() + c * chunk, g.lowest_up);
+        }
     }
 
     // These two are kept out of line: inlined, their pointers lose `__restrict`, and the loops are not vectorised.
-    [[gnu::noinline]] double move_chunk(int at, const T* row_a, const T* row_b, double t) {
+    [[gnu::noinline]] double move_chunk(Group& g, int at, const T* row_a, const T* row_b, double t) {
         const T *__restrict a = row_a + at, *__restrict b = row_b + at;
-        const double* __restrict bar = up_bar.data() + at;
-        double *__restrict G = gradient.data() + at, *__restrict barred = risen.data() + at;
+        const double* __restrict bar = g.up_bar.data() + at;
+        double *__restrict G = gradient.data() + at, *__restrict barred = g.risen.data() + at;
         double lowest = forbidden;
 #pragma omp simd reduction(min : lowest)
         for (int k = 0; k < chunk; ++k) {
@@ -122,24 +152,35 @@ private:
         return lowest;
     }
 
-    // j for the current i; returns the violation.
+    // The pair with the largest decrease; returns the violation.
     double choose_pair() {
-        if (lowest_up >= forbidden) return 0.0;  // no variable may rise
-        const T* row_i = K.row(i);
-        for (int c = 0; c < n_chunks; ++c) rate_chunk(c, row_i);
-        const int c = static_cast<int>(std::max_element(chunk_gain.begin(), chunk_gain.end()) - chunk_gain.begin());
-        j = c * chunk + place_of(gains.data() + c * chunk, chunk_gain[c]);
-        return *std::max_element(chunk_violation.begin(), chunk_violation.end());
+        const Group* best = nullptr;
+        double worst = 0.0;
+        for (Group& g : groups) {
+            g.violation = 0.0;
+            if (g.lowest_up >= forbidden) continue;  // no variable may rise
+            const T* row_i = K.row(g.i);
+            for (int c = g.first_chunk; c < g.end_chunk; ++c) rate_chunk(g, c, row_i);
+            const auto first = chunk_gain.begin();
+            const int c = static_cast<int>(std::max_element(first + g.first_chunk, first + g.end_chunk) - first);
+            g.gain = chunk_gain[c];
+            g.j = c * chunk + place_of(g.gains.data() + c * chunk, g.gain);
+            g.violation = *std::max_element(chunk_violation.begin() + g.first_chunk, chunk_violation.begin() + g.end_chunk);
+            if (!best || g.gain > best->gain) best = &g;
+            worst = std::max(worst, g.violation);
+        }
+        if (best) i = best->i, j = best->j;
+        return worst;
     }
 
-    [[gnu::noinline]] void rate_chunk(int c, const T* row_i) {
+    [[gnu::noinline]] void rate_chunk(Group& group, int c, const T* row_i) {
         const int at = c * chunk;
-        const double g = lowest_up;
-        const float k_ii = diagonal[i];
+        const double g = group.lowest_up;
+        const float k_ii = diagonal[group.i];
         const T* __restrict K_i = row_i + at;
         const double* __restrict G = gradient.data() + at;
-        const float *__restrict may_fall = down.data() + at, *__restrict k_jj = diagonal.data() + at;
-        float* __restrict gain = gains.data() + at;
+        const float *__restrict may_fall = group.down.data() + at, *__restrict k_jj = diagonal.data() + at;
+        float* __restrict gain = group.gains.data() + at;
         float best = 0.0f, worst = 0.0f;
 #pragma omp simd reduction(max : best, worst)
         for (int k = 0; k < chunk; ++k) {
@@ -170,7 +211,7 @@ private:
         double worst = 0.0, best = -1.0;
         for (int k = 0; k < m; ++k) {
             const double G = gradient[k];
-            const double slope = G < 0 ? -G * up[k] : G * down[k];
+            const double slope = G < 0 ? (p.beta[k] < p.upper[k] ? -G : 0.0) : (p.beta[k] > p.lower[k] ? G : 0.0);
             const double gain = slope * slope / std::max(static_cast<double>(diagonal[k]), static_cast<double>(curvature_floor));
             worst = std::max(worst, slope);
             if (gain > best) best = gain, i = k;
@@ -197,54 +238,74 @@ private:
         return f * f * (0.015 * f + 1.5) + f * (0.5 * m + 100.0) + 20.0 * m;
     }
 
-    bool is_free(int k) const { return up[k] != 0.0f && down[k] != 0.0f; }
-
     // Minimise over the free variables F, fixing at its bound each one that gets there (a primal active-set method).
     //
-    // With P = K_FF^{-1} the minimum without the box is at beta + d, d = -P (G + nu 1), nu such that sum(d) = 0. Go there as far
-    // as the box allows, by t; then K_FF d = -(G + nu 1) gives G <- G - t (G + nu 1) on F without a product. If a variable k
-    // stopped the step it leaves F: P <- P - p_k p_k' / p_kk, p_k its column, which zeroes its row and column. P itself is never
-    // formed: only its products with G and 1 are needed, and the columns of the variables that left. So Newton's direction is
-    // never clipped, which would spoil it where K_FF is ill-conditioned.
+    // With P = K_FF^{-1} the minimum without the box is at beta + d, d = -P (G + sum_g nu_g 1_g), 1_g marking the variables of
+    // group g and nu such that d sums to zero in each. Go there as far as the box allows, by t; then K_FF d = -(G + nu) gives
+    // G <- G - t (G + nu) on F without a product. If a variable k stopped the step it leaves F: P <- P - p_k p_k' / p_kk, p_k
+    // its column, which zeroes its row and column. P itself is never formed: only its products with G and the 1_g are needed,
+    // and the columns of the variables that left. So Newton's direction is never clipped, which would spoil it where K_FF is
+    // ill-conditioned.
     //
     // False if the arithmetic does not bear it.
     bool minimise_over_free() {
         free.clear();
         for (int k = 0; k < m; ++k)
-            if (is_free(k)) free.push_back(k);
+            if (free_now[k]) free.push_back(k);
         const int f = static_cast<int>(free.size());
         newton_cost = cost_of_newton();
         if (f < 2) return true;  // nothing to do now
         if (!factor_free()) return false;
         left.clear();
-        value.resize(f), products.assign(2 * f, 1.0);
-        for (int a = 0; a < f; ++a) value[a] = p.beta[free[a]], products[a] = gradient[free[a]];
-        blas::cholesky_solve(f, p.coupled ? 2 : 1, factor.data(), products.data());
-        double *Pg = products.data(), *P1 = Pg + f;
-        if (!p.coupled) std::fill_n(P1, f, 0.0);
+        value.resize(f), direction.resize(f), products.assign((1 + p.n_groups()) * f, 0.0);  // of P with G and with each 1_g
+        for (int a = 0; a < f; ++a) {
+            value[a] = p.beta[free[a]], products[a] = gradient[free[a]];
+            if (coupled) products[(1 + group_index(free[a])) * f + a] = 1.0;
+        }
+        blas::cholesky_solve(f, 1 + p.n_groups(), factor.data(), products.data());
         for (int drops = 0; drops <= most_drops; ++drops) {
-            const double sum_g = std::accumulate(Pg, Pg + f, 0.0), sum_1 = std::accumulate(P1, P1 + f, 0.0);
-            if (p.coupled && !(sum_1 > 0.0)) break;
-            const double nu = p.coupled ? -sum_g / sum_1 : 0.0;
+            if (!find_direction()) break;
             double t = 1.0;
             int blocking = -1;
             for (int a = 0; a < f; ++a) {
-                const double d = -(Pg[a] + nu * P1[a]);
+                const double d = direction[a];
                 const double room = d > 0.0 ? p.upper[free[a]] - value[a] : value[a] - p.lower[free[a]];
                 if (std::abs(d) * t > room) t = room / std::abs(d), blocking = a;
             }
             for (int a = 0; a < f; ++a) {
-                const double step = t * (Pg[a] + nu * P1[a]);
-                value[a] -= step;
-                Pg[a] -= step;  // P (G - t (G + nu 1))
+                value[a] += t * direction[a];
+                products[a] += t * direction[a];  // P (G - t (G + nu))
             }
-            if (blocking < 0 || !leave(blocking, Pg, P1)) break;
+            if (blocking < 0 || !leave(blocking)) break;
         }
         return go_to_value();
     }
 
+    int group_index(int k) const { return k >= groups[0].last; }
+
+    // d = -P (G + sum_g nu_g 1_g) with S nu = -s, S_gh = 1_g' P 1_h, s_g = 1_g' P G. False if no variable is left that could move.
+    bool find_direction() {
+        const int f = static_cast<int>(free.size()), n_groups = p.n_groups();
+        const double* Pg = products.data();
+        double s[2] = {0.0, 0.0}, S[2][2] = {{0.0, 0.0}, {0.0, 0.0}}, nu[2] = {0.0, 0.0};
+        for (int a = 0; a < f && coupled; ++a) {
+            const int g = group_index(free[a]);
+            s[g] += Pg[a];
+            for (int h = 0; h < n_groups; ++h) S[g][h] += Pg[(1 + h) * f + a];
+        }
+        const double schur = S[1][1] - (S[0][0] > 0.0 ? S[0][1] * S[1][0] / S[0][0] : 0.0);  // S is positive semi-definite
+        if (schur > rank_tolerance * S[1][1]) nu[1] = -(s[1] - (S[0][0] > 0.0 ? S[1][0] * s[0] / S[0][0] : 0.0)) / schur;
+        if (S[0][0] > 0.0) nu[0] = -(s[0] + S[0][1] * nu[1]) / S[0][0];
+        if (coupled && !(S[0][0] > 0.0) && !(S[1][1] > 0.0)) return false;
+        for (int a = 0; a < f; ++a) {
+            direction[a] = -Pg[a];
+            for (int h = 0; h < n_groups; ++h) direction[a] -= nu[h] * Pg[(1 + h) * f + a];
+        }
+        return true;
+    }
+
     // Variable k of the free ones stays at the bound it reached.
-    bool leave(int k, double* Pg, double* P1) {
+    bool leave(int k) {
         const int f = static_cast<int>(free.size()), v = free[k];
         value[k] = value[k] - p.lower[v] < p.upper[v] - value[k] ? p.lower[v] : p.upper[v];
         std::vector<double> column(f, 0.0);
@@ -257,9 +318,12 @@ private:
         for (const Left& other : left) column[other.index] = 0.0;  // exactly: they are to stay where they are
         const double pivot = column[k];
         if (!(pivot > 0.0)) return false;
-        const double share_g = Pg[k] / pivot, share_1 = P1[k] / pivot;
-        for (int a = 0; a < f; ++a) Pg[a] -= share_g * column[a], P1[a] -= share_1 * column[a];
-        Pg[k] = P1[k] = 0.0;
+        for (std::size_t start = 0; start < products.size(); start += f) {
+            double* product = products.data() + start;
+            const double share = product[k] / pivot;
+            for (int a = 0; a < f; ++a) product[a] -= share * column[a];
+            product[k] = 0.0;
+        }
         newton_cost += 0.8 * f * f;
         left.push_back({k, pivot, std::move(column)});
         return true;
@@ -287,14 +351,14 @@ private:
     // Move the free variables to `value`, by exact line search in case rounding has led astray.
     bool go_to_value() {
         const int f = static_cast<int>(free.size());
-        double slope = 0.0, balance = 0.0;
+        double slope = 0.0;
         change.resize(f);
         for (int a = 0; a < f; ++a) {
             value[a] = std::clamp(value[a], p.lower[free[a]], p.upper[free[a]]);
             change[a] = value[a] - p.beta[free[a]];
-            balance += change[a];
         }
-        if (p.coupled) give_to_widest(-balance);
+        if (coupled)
+            for (const Group& g : groups) balance(g);
         for (int a = 0; a < f; ++a) slope += gradient[free[a]] * change[a];
         if (!(slope < 0.0)) return false;
         movement.assign(padded, 0.0);
@@ -312,29 +376,35 @@ private:
         return true;
     }
 
-    // What rounding leaves of the sum goes to the variable with the most room.
-    void give_to_widest(double amount) {
-        int widest = 0;
-        double most = -1.0;
+    // What rounding leaves of the sum of a group goes to its variable with the most room.
+    void balance(const Group& g) {
+        int widest = -1;
+        double most = -1.0, sum = 0.0;
         for (int a = 0; a < static_cast<int>(free.size()); ++a) {
+            if (free[a] < g.first || free[a] >= g.last) continue;
+            sum += change[a];
             const double room = std::min(p.upper[free[a]] - value[a], value[a] - p.lower[free[a]]);
             if (room > most) most = room, widest = a;
         }
-        change[widest] += amount;
+        if (widest >= 0) change[widest] -= sum;
     }
 
     TileProblem<T>& p;
     const Tile<T>& K;
-    const int m, padded, n_chunks;
-    Buffer<double> gradient, up_bar, risen;  // risen = gradient + up_bar
-    Buffer<float> down, up, diagonal, gains;
+    const int m;
+    const bool coupled;
+    const int padded, n_chunks;
+    std::vector<Group> groups;
+    Buffer<double> gradient;
+    Buffer<float> diagonal;
+    std::vector<signed char> free_now;
     std::vector<float> chunk_gain, chunk_violation;
     std::vector<double> chunk_lowest;
-    int i = 0, j = 0, n_free = 0;
-    double lowest_up = 0.0, lowest_curvature = 0.0;
+    int i = 0, j = 0, n_free = 0;  // i and j: the pair (or coordinate) to move
+    double lowest_curvature = 0.0;
 
     std::vector<int> free;
-    std::vector<double> factor, products, value, change, movement;
+    std::vector<double> factor, products, value, direction, change, movement;
     struct Left {  // a variable that left, with its column of P at that time
         int index;
         double pivot;

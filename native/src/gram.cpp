@@ -237,8 +237,9 @@ void solve_tiles(const Gram<T>& gram, std::vector<SmallProblem<T>>& problems) {
                 kernel_row(gram.kernel(), samples, a, out);
                 if (problem.shift) out[a] += static_cast<T>(problem.shift[a]);
             });
-            TileProblem<T> inner{tile,          problem.lower,   problem.upper,     problem.beta, problem.gradient,
-                                 problem.coupled, problem.tolerance, problem.max_steps};
+            const std::vector<int> edges = problem.coupled ? std::vector<int>{0, problem.size} : std::vector<int>{};
+            TileProblem<T> inner{tile,  problem.lower,     problem.upper,    problem.beta, problem.gradient,
+                                 edges, problem.tolerance, problem.max_steps};
             problem.result = loops<T>().solve_tile(inner);
             if (problem.result.violation > problem.tolerance || problem.polish >= problem.tolerance) continue;
             inner.tolerance = problem.polish;

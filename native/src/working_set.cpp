@@ -9,6 +9,16 @@ namespace {
 
 constexpr double share_for_free = 0.75;  // of a working set, when there are more free variables than fit
 
+constexpr double infinity = std::numeric_limits<double>::infinity();
+
+// The groups as ranges; all variables where there are none.
+std::vector<std::pair<std::int64_t, std::int64_t>> groups_of(const DualState& s) {
+    if (s.edges.empty()) return {{0, s.size}};
+    std::vector<std::pair<std::int64_t, std::int64_t>> ranges;
+    for (std::size_t g = 0; g + 1 < s.edges.size(); ++g) ranges.push_back({s.edges[g], s.edges[g + 1]});
+    return ranges;
+}
+
 bool may_rise(const DualState& s, std::int64_t k) { return s.beta[k] < s.upper[k]; }
 bool may_fall(const DualState& s, std::int64_t k) { return s.beta[k] > s.lower[k]; }
 
@@ -44,38 +54,49 @@ void draw(std::vector<std::int32_t>& candidates, std::int64_t count, Random& ran
 }  // namespace
 
 Violation measure_violation(const DualState& s) {
-    const double infinity = std::numeric_limits<double>::infinity();
-    double lowest = infinity, highest = -infinity;
-    std::vector<double> free;
-    for (std::int64_t k = 0; k < s.size; ++k) {
-        const bool rise = may_rise(s, k), fall = may_fall(s, k);
-        if (rise) lowest = std::min(lowest, s.gradient[k]);
-        if (fall) highest = std::max(highest, s.gradient[k]);
-        if (rise && fall) free.push_back(s.gradient[k]);
+    Violation worst;
+    for (const auto& [first, last] : groups_of(s)) {
+        double lowest = infinity, highest = -infinity;
+        std::vector<double> free;
+        for (std::int64_t k = first; k < last; ++k) {
+            const bool rise = may_rise(s, k), fall = may_fall(s, k);
+            if (rise) lowest = std::min(lowest, s.gradient[k]);
+            if (fall) highest = std::max(highest, s.gradient[k]);
+            if (rise && fall) free.push_back(s.gradient[k]);
+        }
+        worst.n_free += static_cast<std::int64_t>(free.size());
+        if (s.edges.empty()) return {std::max({0.0, -lowest, highest}), {}, worst.n_free};
+        const bool can_move = lowest < infinity && highest > -infinity;
+        if (can_move) worst.value = std::max(worst.value, highest - lowest);
+        const double edge = can_move ? 0.5 * (lowest + highest) : lowest < infinity ? lowest : highest > -infinity ? highest : 0.0;
+        worst.levels.push_back(free.empty() ? edge : median(free));
     }
-    const auto n_free = static_cast<std::int64_t>(free.size());
-    if (!s.coupled) return {std::max({0.0, -lowest, highest}), 0.0, n_free};
-    if (lowest == infinity || highest == -infinity) return {0.0, lowest == infinity ? highest : lowest, n_free};
-    return {std::max(0.0, highest - lowest), free.empty() ? 0.5 * (lowest + highest) : median(free), n_free};
+    return worst;
 }
 
 WorkingSet choose_working_set(const DualState& s, const Violation& violation, double threshold, std::int64_t size,
                               std::uint64_t seed) {
-    std::vector<std::int32_t> free, violators;
+    std::vector<std::int32_t> free, violators, extremes;
     std::vector<std::pair<double, std::int32_t>> next;  // distance from being a violator
-    std::int32_t lowest = -1, highest = -1;
-    for (std::int64_t k = 0; k < s.size; ++k) {
-        const double G = s.gradient[k];
-        const bool rise = may_rise(s, k), fall = may_fall(s, k);
-        const auto index = static_cast<std::int32_t>(k);
-        if (rise && (lowest < 0 || G < s.gradient[lowest])) lowest = index;
-        if (fall && (highest < 0 || G > s.gradient[highest])) highest = index;
-        if (rise && fall)
-            free.push_back(index);
-        else if ((rise && G < violation.level - threshold) || (fall && G > violation.level + threshold))
-            violators.push_back(index);
-        else if (rise || fall)
-            next.push_back({rise ? G - violation.level : violation.level - G, index});
+    const auto groups = groups_of(s);
+    for (std::size_t g = 0; g < groups.size(); ++g) {
+        const double level = s.edges.empty() ? 0.0 : violation.levels[g];
+        std::int32_t lowest = -1, highest = -1;
+        for (std::int64_t k = groups[g].first; k < groups[g].second; ++k) {
+            const double G = s.gradient[k];
+            const bool rise = may_rise(s, k), fall = may_fall(s, k);
+            const auto index = static_cast<std::int32_t>(k);
+            if (rise && (lowest < 0 || G < s.gradient[lowest])) lowest = index;
+            if (fall && (highest < 0 || G > s.gradient[highest])) highest = index;
+            if (rise && fall)
+                free.push_back(index);
+            else if ((rise && G < level - threshold) || (fall && G > level + threshold))
+                violators.push_back(index);
+            else if (rise || fall)
+                next.push_back({rise ? G - level : level - G, index});
+        }
+        if (lowest >= 0) extremes.push_back(lowest);
+        if (highest >= 0) extremes.push_back(highest);
     }
     const auto n_free = static_cast<std::int64_t>(free.size()), n_violators = static_cast<std::int64_t>(violators.size());
     const bool complete = n_free + n_violators <= size;
@@ -92,8 +113,7 @@ WorkingSet choose_working_set(const DualState& s, const Violation& violation, do
         if (room < static_cast<std::int64_t>(next.size())) std::nth_element(next.begin(), next.begin() + room, next.end());
         for (std::int64_t a = 0; a < room; ++a) chosen.push_back(next[a].second);
     }
-    if (lowest >= 0) chosen.push_back(lowest);
-    if (highest >= 0) chosen.push_back(highest);
+    chosen.insert(chosen.end(), extremes.begin(), extremes.end());
     std::sort(chosen.begin(), chosen.end());
     chosen.erase(std::unique(chosen.begin(), chosen.end()), chosen.end());
     return {std::move(chosen), complete};

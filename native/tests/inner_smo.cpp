@@ -54,7 +54,8 @@ struct Problem {
         return coupled ? std::max(0.0, highest - lowest) : std::max(-lowest, highest);
     }
     TileResult solve(bool coupled, double tolerance, long max_steps) {
-        TileProblem<T> problem{K, lower.data(), upper.data(), beta.data(), gradient.data(), coupled, tolerance, max_steps};
+        const std::vector<int> edges = coupled ? std::vector<int>{0, size()} : std::vector<int>{};
+        TileProblem<T> problem{K, lower.data(), upper.data(), beta.data(), gradient.data(), edges, tolerance, max_steps};
         return loops<T>().solve_tile(problem);
     }
     void check_feasible(bool coupled) const {

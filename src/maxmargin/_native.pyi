@@ -58,13 +58,13 @@ class Gram64:
 def use_blas(routines: Mapping[str, Any]) -> None: ...
 def instruction_set() -> str: ...
 def make_kernel(name: str, gamma: float, coef0: float, degree: float) -> Kernel: ...
-def measure_violation(beta: Vector, lower: Vector, upper: Vector, gradient: Vector, coupled: bool) -> Violation: ...
+def measure_violation(beta: Vector, lower: Vector, upper: Vector, gradient: Vector, edges: Sequence[int]) -> Violation: ...
 def choose_working_set(
     beta: Vector,
     lower: Vector,
     upper: Vector,
     gradient: Vector,
-    coupled: bool,
+    edges: Sequence[int],
     violation: Violation,
     threshold: float,
     size: int,
@@ -76,7 +76,7 @@ def solve_tile(
     upper: Vector,
     beta: Vector,
     gradient: Vector,
-    coupled: bool,
+    edges: Sequence[int],
     tolerance: float,
     max_steps: int,
 ) -> tuple[int, float, float, float]: ...

@@ -43,7 +43,8 @@ class Certificate:
     ``gap = primal - dual >= 0`` bounds how far the model's objective is from the optimum; ``relative_gap`` divides it
     by the larger of the two values, less what a solver's arithmetic may have added to that. ``gap_terms`` are its
     shares, one per training sample (a row per machine if there
-    are several). ``bias`` is the intercept the primal value belongs to, ``seconds`` the time this took.
+    are several). ``levels`` are the multipliers of the equality constraints that the primal value belongs to, ``bias`` is
+    the intercept: minus their mean. ``seconds`` is the time this took.
     """
 
     primal: float
@@ -55,6 +56,7 @@ class Certificate:
     equality_residual: float
     arithmetic: str
     bias: float
+    levels: tuple[float, ...]
     seconds: float = field(compare=False)
     gap_terms: NDArray[np.float64] = field(repr=False)
     parts: tuple[Certificate, ...] = field(default=(), repr=False)
@@ -132,7 +134,7 @@ def _exact_where_it_matters(
     while len(at):
         gradient[at] = exact(at)
         error = max(error, float(np.abs(gradient[at] - claim[at]).max()))
-        near = outside <= SAFETY * error + abs(problem.best_level(beta, gradient) - level)
+        near = outside <= SAFETY * error + np.abs(problem.best_level(beta, gradient) - level)
         at = np.flatnonzero(near & ~checked).astype(np.int32)
         checked |= near
     return gradient, int(checked.sum()), 0.5 * SAFETY * error * float(np.abs(beta[~checked]).sum())
@@ -147,11 +149,11 @@ def _summarise(
     value_error: float,
     started: float,
 ) -> Certificate:
-    level = problem.best_level(beta, gradient)
-    terms = problem.gap_terms(beta, gradient, level, error)
+    levels = problem.levels(beta, gradient)
+    terms = problem.gap_terms(beta, gradient, problem.at_variables(levels), error)
     dual = problem.dual_value(beta, gradient)
-    equality = abs(float(beta.sum())) if problem.coupled else 0.0
-    gap = float(terms.sum()) + equality * abs(level)
+    residuals = np.abs(problem.residuals(beta))
+    gap = float(terms.sum() + residuals @ np.abs(levels))
     primal = dual + gap
     scale = max(max(abs(primal), abs(dual)) - value_error, TINY)
     return Certificate(
@@ -161,9 +163,10 @@ def _summarise(
         relative_gap=gap / scale if math.isfinite(gap) else math.inf,
         kkt_violation=problem.violation(beta, gradient),
         box_residual=float(np.maximum(problem.lower - beta, beta - problem.upper).max(initial=0.0)),
-        equality_residual=equality,
+        equality_residual=float(residuals.max(initial=0.0)),
         arithmetic=arithmetic,
-        bias=-level if level else 0.0,
+        bias=0.0 - float(np.mean(levels)) if len(levels) else 0.0,
+        levels=tuple(levels.tolist()),
         seconds=time.perf_counter() - started,
         gap_terms=terms,
     )
@@ -186,6 +189,7 @@ def combine(parts: Sequence[Certificate], gap_terms: NDArray[np.float64]) -> Cer
         if len(arithmetics) == 1
         else "float64 on the samples whose share of the gap can differ from zero",
         bias=float("nan"),
+        levels=(),
         seconds=sum(part.seconds for part in parts),
         gap_terms=gap_terms,
         parts=tuple(parts),

@@ -1,7 +1,7 @@
 """The kernel matrix of one training set, of which only what is asked for is computed.
 
 A Gram knows one kernel, one X and its memory budget. It does not know why a row is wanted. `BlockGram` works for every
-kernel, on NumPy blocks; a backend may bring a faster one for the kernels it knows.
+kernel, on NumPy blocks; a backend may bring a faster one for the kernels it knows. `AugmentedGram` is K + 1 for any K.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections import OrderedDict
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from maxmargin.kernels import Kernel, Precomputed
@@ -67,6 +68,55 @@ class Gram(ABC):
     @abstractmethod
     def restrict(self, segments: tuple[int, ...]) -> Gram:
         """The matrix over some of the segments the training set was cut into, sharing what is cached."""
+
+    def features(self) -> Any:
+        """Phi with K = Phi Phi', a row for each variable, dense or CSR in float64, where the kernel has such features."""
+        raise NotImplementedError(f"{type(self).__name__} has no explicit features")
+
+
+class DoubledGram(Gram):
+    """The matrix of two variables per sample: K four times, as [[K, K], [K, K]], of which K is computed once."""
+
+    def __init__(self, single: Gram) -> None:
+        self.single = single
+        self.dtype = single.dtype
+
+    def __len__(self) -> int:
+        return 2 * len(self.single)
+
+    def _sample(self, variables: Indices) -> Indices:
+        return variables % np.int32(len(self.single))
+
+    def tile(self, members: Indices, shift: Vector | None = None) -> Any:
+        return self.single.tile(self._sample(members), shift)
+
+    def largest_diagonal(self) -> float:
+        return self.single.largest_diagonal()
+
+    def accumulate(self, rows: Indices, weights: Vector, out: Vector) -> None:
+        sums = np.zeros(len(self.single))
+        self.single.accumulate(self._sample(rows), weights, sums)
+        out += np.tile(sums, 2)
+
+    def exact_sums(self, rows: Indices, weights: Vector, at: Indices) -> Vector:
+        samples, places = np.unique(self._sample(at), return_inverse=True)
+        return self.single.exact_sums(self._sample(rows), weights, samples)[places]
+
+    def in_float64(self) -> Gram:
+        return DoubledGram(self.single.in_float64())
+
+    @property
+    def remembers(self) -> bool:
+        return self.single.remembers
+
+    def subset(self, members: Indices) -> Gram:
+        return self.single.subset(self._sample(members))
+
+    def release(self) -> None:
+        self.single.release()
+
+    def restrict(self, segments: tuple[int, ...]) -> Gram:
+        return DoubledGram(self.single.restrict(segments))
 
 
 class RowCache:
@@ -154,6 +204,9 @@ class BlockGram(Gram):
             out += weights[part] @ self._block(self._members[rows[part]], self._members[at])
         return out
 
+    def features(self) -> Any:
+        return explicit_features(self.kernel, self.X, self._members)
+
     def in_float64(self) -> Gram:
         return self
 
@@ -172,6 +225,63 @@ class BlockGram(Gram):
         edges = self._segments
         members = np.concatenate([np.arange(edges[s], edges[s + 1], dtype=np.int32) for s in segments])
         return BlockGram(self.kernel, self.X, 0, edges, members, self._cache)
+
+
+class AugmentedGram(Gram):
+    """K + 1: each sample has one more feature, whose value is 1 and whose weight is the bias."""
+
+    def __init__(self, gram: Gram) -> None:
+        self._gram = gram
+        self.dtype = gram.dtype
+
+    def __len__(self) -> int:
+        return len(self._gram)
+
+    def tile(self, members: Indices, shift: Vector | None = None) -> NDArray[np.float64]:
+        tile = self._gram.tile(members, shift)
+        K = tile if isinstance(tile, np.ndarray) else tile.to_array()
+        return K.astype(np.float64) + 1.0
+
+    def largest_diagonal(self) -> float:
+        return self._gram.largest_diagonal() + 1.0
+
+    def accumulate(self, rows: Indices, weights: Vector, out: Vector) -> None:
+        self._gram.accumulate(rows, weights, out)
+        out += weights.sum()
+
+    def exact_sums(self, rows: Indices, weights: Vector, at: Indices) -> Vector:
+        return self._gram.exact_sums(rows, weights, at) + float(weights.sum())
+
+    def features(self) -> Any:
+        rows = self._gram.features()
+        one = np.ones((len(self), 1))
+        return sp.hstack([rows, one], format="csr") if sp.issparse(rows) else np.hstack([rows, one])
+
+    def in_float64(self) -> Gram:
+        return AugmentedGram(self._gram.in_float64())
+
+    @property
+    def remembers(self) -> bool:
+        return self._gram.remembers
+
+    def subset(self, members: Indices) -> AugmentedGram:
+        return AugmentedGram(self._gram.subset(members))
+
+    def release(self) -> None:
+        self._gram.release()
+
+    def restrict(self, segments: tuple[int, ...]) -> AugmentedGram:
+        return AugmentedGram(self._gram.restrict(segments))
+
+
+def explicit_features(kernel: Kernel, X: Any, members: Indices) -> Any:
+    """phi(x) of some samples: of the linear kernel, the samples themselves."""
+    if kernel.name != "linear":
+        raise ValueError(
+            f"the {kernel.name} kernel has no explicit features, which a solver of the primal problem needs: "
+            "use kernel='linear', or a solver of the dual such as solver='block-smo'"
+        )
+    return X[members].astype(np.float64)
 
 
 def sums_by_blocks(

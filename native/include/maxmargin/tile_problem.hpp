@@ -1,9 +1,10 @@
 // The dense quadratic programme of one working set, solved by simd/inner_smo.hpp:
 //
 //     min over beta   1/2 (beta - beta0)' K (beta - beta0) + G' (beta - beta0)
-//     s.t.            lower <= beta <= upper,   sum(beta) = sum(beta0)  if coupled
+//     s.t.            lower <= beta <= upper,   sum(beta) = sum(beta0) over each group
 //
-// given the gradient G at the start beta0. K includes whatever the problem adds to the diagonal.
+// given the gradient G at the start beta0. K includes whatever the problem adds to the diagonal. A group is a range of variables;
+// there are none, one or two.
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -71,15 +72,17 @@ struct TileProblem {
     const double* upper;
     double* beta;       // in: beta0; out: the solution
     double* gradient;   // in: G; out: the gradient at the solution
-    bool coupled;       // one equality constraint, or none
+    const std::vector<int>& edges;  // where the groups, one after the other, begin and end; empty if there are none
     double tolerance;   // stop at this violation
     long max_steps;     // pair (or coordinate) steps
+
+    int n_groups() const { return edges.empty() ? 0 : static_cast<int>(edges.size()) - 1; }
 };
 
 struct TileResult {
     long steps = 0;
     double violation = 0.0;
-    double level = 0.0;             // the middle between the gradients that may still rise and those that may fall
+    double level = 0.0;             // of the first group: the middle between the gradients that may rise and those that may fall
     double lowest_curvature = 0.0;  // the most negative curvature of a pair that was moved, relative to its diagonal
 };
 

@@ -5,19 +5,21 @@
 
 namespace maxmargin {
 
-// The state of a dual problem: n variables in their box, and the gradient G of the objective.
+// The state of a dual problem: n variables in their box, the gradient G of the objective, and where the groups of variables with a
+// common sum, one after the other, begin and end (empty if there are none).
 struct DualState {
     std::int64_t size;
     const double *beta, *lower, *upper, *gradient;
-    bool coupled;
+    std::vector<std::int64_t> edges;
 };
 
-// How far from optimal. A variable may rise if beta < upper, fall if beta > lower. `value` is max_{fall} G - min_{rise} G if the
-// problem is coupled, else the largest slope into the box. `level` estimates the value of G on the free variables at the
-// optimum (minus the bias): its median over the free variables now.
+// How far from optimal. A variable may rise if beta < upper, fall if beta > lower. `value` is max_{fall} G - min_{rise} G in the
+// worst group, or without groups the largest slope into the box. `levels` estimate the value of G on the free variables of each
+// group at the optimum (for one group, minus the bias): its median over the free variables now.
 struct Violation {
-    double value, level;
-    std::int64_t n_free;
+    double value = 0.0;
+    std::vector<double> levels;
+    std::int64_t n_free = 0;
 };
 Violation measure_violation(const DualState& state);
 
@@ -28,10 +30,10 @@ struct WorkingSet {
 };
 
 // A working set of at most about `size` variables: the free ones, and violators (variables whose G is on the wrong side of the
-// level by more than `threshold`). Where there are too many violators they are drawn at random, not taken from the top: the
+// level of their group by more than `threshold`). Where there are too many violators they are drawn at random, not taken from the top: the
 // worst ones resemble each other, and the tile of a random draw says more about the whole problem. Where all fit, the variables
-// nearest to becoming violators fill up to half of what is there: they are the next ones. The most violating pair is always in,
-// which is what makes the decomposition converge.
+// nearest to becoming violators fill up to half of what is there: they are the next ones. The most violating pair of each
+// group is always in, which is what makes the decomposition converge.
 WorkingSet choose_working_set(const DualState& state, const Violation& violation, double threshold, std::int64_t size,
                               std::uint64_t seed);
 

@@ -21,18 +21,19 @@ Indices = NDArray[np.int32]
 
 @dataclass(frozen=True)
 class Violation:
-    """How far a point is from optimal (`DualProblem.violation`), the median gradient of its free variables, and how
-    many these are."""
+    """How far a point is from optimal (`DualProblem.violation`), the median gradient of the free variables of each
+    group, and how many free variables there are."""
 
     value: float
-    level: float
+    levels: Sequence[float]
     n_free: int
 
 
 @dataclass(frozen=True)
 class TileResult:
     """What became of a tile. `lowest_curvature` is the most negative pair curvature met, relative to the diagonal;
-    `level` is the middle between the gradients of the variables that may still rise and of those that may fall."""
+    `level` is the middle between the gradients of the variables (of the first group) that may still rise and of those
+    that may fall."""
 
     steps: int
     violation: float

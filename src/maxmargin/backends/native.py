@@ -16,7 +16,7 @@ from threadpoolctl import OpenBLASController, ThreadpoolController
 from maxmargin import _native
 from maxmargin.backends.base import Backend, Indices, TileResult, Vector, Violation
 from maxmargin.formulations import DualProblem
-from maxmargin.gram import BlockGram, Gram, sums_by_blocks
+from maxmargin.gram import BlockGram, Gram, explicit_features, sums_by_blocks
 from maxmargin.kernels import Kernel
 
 _native.use_blas(
@@ -44,7 +44,7 @@ class NativeBackend(Backend):
         return NativeGram(kernel, _packable(kernel, X), dtype, cache_bytes, segments)
 
     def measure_violation(self, problem: DualProblem, beta: Vector, gradient: Vector) -> Violation:
-        return _native.measure_violation(beta, problem.lower, problem.upper, gradient, problem.coupled)
+        return _native.measure_violation(beta, problem.lower, problem.upper, gradient, problem.edges)
 
     def choose_working_set(
         self,
@@ -57,7 +57,7 @@ class NativeBackend(Backend):
         seed: int,
     ) -> tuple[Indices, bool]:
         return _native.choose_working_set(
-            beta, problem.lower, problem.upper, gradient, problem.coupled, violation, threshold, size, seed
+            beta, problem.lower, problem.upper, gradient, problem.edges, violation, threshold, size, seed
         )
 
     def solve_tile(
@@ -67,7 +67,7 @@ class NativeBackend(Backend):
             values, tile = tile, _native.Tile64()
             tile.assign(values)
         return TileResult(*_native.solve_tile(
-            tile, problem.lower, problem.upper, beta, gradient, problem.coupled, tolerance, max_steps
+            tile, problem.lower, problem.upper, beta, gradient, problem.edges, tolerance, max_steps
         ))
 
     def solve_tiles(
@@ -195,6 +195,9 @@ class NativeGram(Gram):
             out,
         )
         return np.asarray(out[0, 0])
+
+    def features(self) -> Any:
+        return explicit_features(self.kernel, self.X, self._in_X(np.arange(len(self), dtype=np.int32)))
 
     def in_float64(self) -> Gram:
         if self.dtype == np.float64:

@@ -27,16 +27,8 @@ class ReferenceBackend(Backend):
 
     def measure_violation(self, problem: DualProblem, beta: Vector, gradient: Vector) -> Violation:
         rise, fall = beta < problem.upper, beta > problem.lower
-        free = rise & fall
-        if not problem.coupled:
-            level = 0.0
-        elif free.any():
-            level = float(np.median(gradient[free]))
-        else:
-            ends = [edge for edge in (gradient[rise].min(initial=np.inf), gradient[fall].max(initial=-np.inf))
-                    if np.isfinite(edge)]
-            level = float(np.mean(ends)) if ends else 0.0
-        return Violation(problem.violation(beta, gradient), level, int(free.sum()))
+        levels = [_level(gradient[group], rise[group], fall[group]) for group in problem.groups]
+        return Violation(problem.violation(beta, gradient), levels, int((rise & fall).sum()))
 
     def choose_working_set(
         self,
@@ -51,9 +43,8 @@ class ReferenceBackend(Backend):
         rng = np.random.default_rng(seed)
         rise, fall = beta < problem.upper, beta > problem.lower
         free = np.flatnonzero(rise & fall)
-        wrong_side = (rise & (gradient < violation.level - threshold)) | (
-            fall & (gradient > violation.level + threshold)
-        )
+        above = gradient - problem.at_variables(violation.levels)
+        wrong_side = (rise & (above < -threshold)) | (fall & (above > threshold))
         violators = np.flatnonzero(wrong_side & ~(rise & fall))
         complete = len(free) + len(violators) <= size
         room_for_free = max(int(SHARE_FOR_FREE * size), size - len(violators))
@@ -61,11 +52,13 @@ class ReferenceBackend(Backend):
             free = rng.choice(free, room_for_free, replace=False)
         if len(violators) > size - len(free):
             violators = rng.choice(violators, size - len(free), replace=False)
-        worst = [np.flatnonzero(side)[[pick]] for side, pick in (
-            (rise, gradient[rise].argmin() if rise.any() else None),
-            (fall, gradient[fall].argmax() if fall.any() else None),
-        ) if pick is not None]
-        return np.unique(np.concatenate([free, violators, *worst])).astype(np.int32), complete
+        worst = []
+        for group in problem.groups or [slice(0, len(beta))]:
+            if rise[group].any():
+                worst.append(group.start + int(np.where(rise, gradient, np.inf)[group].argmin()))
+            if fall[group].any():
+                worst.append(group.start + int(np.where(fall, gradient, -np.inf)[group].argmax()))
+        return np.unique(np.concatenate([free, violators, np.array(worst, dtype=np.intp)])).astype(np.int32), complete
 
     def solve_tile(
         self, tile: Any, problem: DualProblem, beta: Vector, gradient: Vector, tolerance: float, max_steps: int
@@ -81,7 +74,8 @@ class ReferenceBackend(Backend):
                     continue
             lowest_curvature = min(lowest_curvature, move(K, problem, beta, gradient))
             steps += 1
-        return TileResult(steps, violation, lowest_curvature, self.measure_violation(problem, beta, gradient).level)
+        levels = self.measure_violation(problem, beta, gradient).levels
+        return TileResult(steps, violation, lowest_curvature, levels[0] if len(levels) else 0.0)
 
     def weighted_sums(
         self,
@@ -94,20 +88,36 @@ class ReferenceBackend(Backend):
         return sums_by_blocks(kernel, support, queries, weights, groups)
 
 
+def _level(gradient: Vector, rise: NDArray[np.bool_], fall: NDArray[np.bool_]) -> float:
+    """The median gradient of the free variables of a group; without any, the middle of those that may move."""
+    if (rise & fall).any():
+        return float(np.median(gradient[rise & fall]))
+    ends = [gradient[rise].min()] * bool(rise.any()) + [gradient[fall].max()] * bool(fall.any())
+    return float(np.mean(ends)) if ends else 0.0
+
+
 def _pair_step(K: NDArray[np.float64], problem: DualProblem, beta: Vector, gradient: Vector) -> float:
-    """The second-order pair: i = argmin_{may rise} G, j = argmax_{may fall} (G_j - G_i)^2 / curvature."""
+    """The second-order pair of each group, i = argmin_{may rise} G, j = argmax_{may fall} (G_j - G_i)^2 / curvature; the
+    better of them moves."""
     rise, fall = beta < problem.upper, beta > problem.lower
-    i = int(np.where(rise, gradient, np.inf).argmin())
-    excess = np.where(fall, np.maximum(gradient - gradient[i], 0.0), 0.0)
-    curvature = K[i, i] + K.diagonal() - 2.0 * K[i]
-    j = int((excess**2 / np.maximum(curvature, CURVATURE_FLOOR)).argmax())
+    best, i, j = -1.0, 0, 0
+    for group in problem.groups:
+        if not rise[group].any():
+            continue
+        lowest = group.start + int(np.where(rise, gradient, np.inf)[group].argmin())
+        excess = np.where(fall, np.maximum(gradient - gradient[lowest], 0.0), 0.0)[group]
+        curvature = (K[lowest, lowest] + K.diagonal() - 2.0 * K[lowest])[group]
+        gain = excess**2 / np.maximum(curvature, CURVATURE_FLOOR)
+        if gain.max() > best:
+            best, i, j = float(gain.max()), lowest, group.start + int(gain.argmax())
+    met = float(K[i, i] + K[j, j] - 2.0 * K[i, j])
     step = min(
-        excess[j] / max(curvature[j], CURVATURE_FLOOR), problem.upper[i] - beta[i], beta[j] - problem.lower[j]
+        (gradient[j] - gradient[i]) / max(met, CURVATURE_FLOOR), problem.upper[i] - beta[i], beta[j] - problem.lower[j]
     )
     beta[i] = problem.upper[i] if step == problem.upper[i] - beta[i] else beta[i] + step
     beta[j] = problem.lower[j] if step == beta[j] - problem.lower[j] else beta[j] - step
     gradient += step * (K[i] - K[j])
-    return float(curvature[j] / max(K[i, i] + K[j, j], CURVATURE_FLOOR))
+    return met / max(float(K[i, i] + K[j, j]), CURVATURE_FLOOR)
 
 
 def _coordinate_step(K: NDArray[np.float64], problem: DualProblem, beta: Vector, gradient: Vector) -> float:
@@ -131,10 +141,12 @@ def _newton_step(K: NDArray[np.float64], problem: DualProblem, beta: Vector, gra
     except scipy.linalg.LinAlgError:
         return
     change = -scipy.linalg.cho_solve(factor, gradient[free])
-    if problem.coupled:  # stay on sum(beta) = const
-        ones = scipy.linalg.cho_solve(factor, np.ones(len(free)))
-        change -= ones * (change.sum() / ones.sum())
-        change -= change.mean()  # what rounding left of the sum
+    marks = [(free >= group.start) & (free < group.stop) for group in problem.groups]
+    if marks := [mark.astype(float) for mark in marks if mark.any()]:  # stay on sum(beta) = const in each group
+        ones = np.array(marks)
+        reach_of_ones = scipy.linalg.cho_solve(factor, ones.T)
+        change -= reach_of_ones @ np.linalg.lstsq(ones @ reach_of_ones, ones @ change)[0]
+        change -= ones.T @ ((ones @ change) / ones.sum(axis=1))  # what rounding left of the sums
     with np.errstate(divide="ignore", invalid="ignore"):
         room = np.where(change > 0, problem.upper[free] - beta[free], beta[free] - problem.lower[free])
         reach = float(np.where(change != 0, room / np.abs(change), np.inf).min())

@@ -4,7 +4,27 @@ A formulation turns labels, costs and weights into a `DualProblem` in *signed* d
 no solver ever sees a label. It touches vectors of length n. It never sees X, a kernel or a solver.
 """
 
-from maxmargin.formulations.classification import classification_problem, costs
+from maxmargin.formulations.classification import (
+    classification_problem,
+    costs,
+    largest_nu,
+    nu_classification_problem,
+    nu_margin,
+)
+from maxmargin.formulations.one_class import one_class_problem
 from maxmargin.formulations.problem import DualProblem
+from maxmargin.formulations.regression import merge_halves, nu_regression_problem, regression_problem, tube
 
-__all__ = ["DualProblem", "classification_problem", "costs"]
+__all__ = [
+    "DualProblem",
+    "classification_problem",
+    "costs",
+    "largest_nu",
+    "merge_halves",
+    "nu_classification_problem",
+    "nu_margin",
+    "nu_regression_problem",
+    "one_class_problem",
+    "regression_problem",
+    "tube",
+]

@@ -7,6 +7,14 @@
 
 The linear term is -y throughout. The primal problem is min 1/2 |w|^2 + sum_i C_i xi_i (or xi_i^2) with
 xi_i = max(0, 1 - y_i (w . phi(x_i) + b)). A sample with zero weight has a box of zero width: it takes no part.
+
+With nu instead of C the margin is rho instead of one, and is found as well: with s_i the weight of sample i,
+
+    min over w, b, rho    1/2 |w|^2 - nu (sum_i s_i) rho + sum_i s_i max(0, rho - y_i (w . phi(x_i) + b))
+
+The linear term is zero, the box [0, s_i] or [-s_i, 0], and each class has a sum of its own, nu (sum_i s_i) / 2 or minus
+that: at most a share nu of the samples lies inside the margin. The levels of the classes are rho - b and -rho - b. The
+machine divided by rho is the one that C = 1 / rho gives.
 """
 
 from __future__ import annotations
@@ -14,6 +22,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from maxmargin.formulations.filling import fill_up
 from maxmargin.formulations.problem import DualProblem
 
 Vector = NDArray[np.float64]
@@ -44,3 +53,29 @@ def classification_problem(
         shift=shift,
         coupled=fit_intercept,
     )
+
+
+def nu_classification_problem(signs: Vector, weight: Vector, nu: float) -> DualProblem:
+    """The dual problem of one binary machine in two groups, its classes, one of which must follow the other."""
+    split = int(np.argmax(signs != signs[0]))
+    half = 0.5 * nu * float(weight.sum())
+    size = np.concatenate([fill_up(part, half) for part in np.split(weight, [split])])
+    return DualProblem(
+        linear=np.zeros(len(signs)),
+        lower=np.where(signs > 0, 0.0, -weight),
+        upper=np.where(signs > 0, weight, 0.0),
+        split=split,
+        start=signs * size,
+    )
+
+
+def largest_nu(signs: Vector, weight: Vector) -> float:
+    """The nu from which on the smaller class cannot fill its sum."""
+    positive, negative = float(weight[signs > 0].sum()), float(weight[signs < 0].sum())
+    return 2.0 * min(positive, negative) / (positive + negative)
+
+
+def nu_margin(signs: Vector, levels: tuple[float, ...]) -> float:
+    """The margin rho that a nu-machine found, from the levels of its classes."""
+    first, second = levels
+    return 0.5 * float(signs[0]) * (first - second)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,13 +20,15 @@ class DualProblem:
     r"""A dual problem in signed variables.
 
         min    1/2 beta' (K + diag(shift)) beta + linear' beta
-        s.t.   lower <= beta <= upper,   sum(beta) = 0   if coupled
+        s.t.   lower <= beta <= upper,   sum of beta over each group = that of start   if coupled
 
     given a kernel matrix K that this object does not hold. ``shift`` is zero except for the quadratic loss, where it
-    is 1 / (2 C_i).
+    is 1 / (2 C_i). ``start`` is a point to begin from, zero if None. There is one group, all variables, or two where the
+    machine has a second parameter besides the bias (nu): those before ``split`` and those from there on.
 
-    **The duality gap.** With the gradient G = (K + diag(shift)) beta + linear and any level v (minus the bias), the
-    gap between the primal value at (w, -v) and the dual value at beta is a sum of one term >= 0 per sample:
+    **The duality gap.** With the gradient G = (K + diag(shift)) beta + linear and any level v of each group (for one
+    group, minus the bias), the gap between the primal value at (w, v) and the dual value at beta is a sum of one term
+    >= 0 per variable:
 
     * a finite box, the hinge loss:
       ``(beta - lower) max(G - v, 0) + (upper - beta) max(v - G, 0)``;
@@ -40,6 +43,8 @@ class DualProblem:
     upper: Vector
     shift: Vector | None = None
     coupled: bool = True
+    split: int | None = None
+    start: Vector | None = None
 
     def __len__(self) -> int:
         return len(self.linear)
@@ -55,18 +60,62 @@ class DualProblem:
         """Minus the objective: 1/2 beta'(K + diag(shift)) beta = 1/2 beta'(G - linear)."""
         return float(-0.5 * (beta @ (gradient + self.linear)))
 
-    def best_level(self, beta: Vector, gradient: Vector) -> float:
-        """The level v with the smallest gap: minus the bias with the smallest primal value."""
+    @property
+    def edges(self) -> tuple[int, ...]:
+        """Where the groups, one after the other, begin and end; empty if there are none."""
         if not self.coupled:
+            return ()
+        return (0, len(self)) if self.split is None else (0, self.split, len(self))
+
+    @property
+    def groups(self) -> list[slice]:
+        """The variables of each equality constraint."""
+        return [slice(*edge) for edge in pairwise(self.edges)]
+
+    def residuals(self, beta: Vector) -> Vector:
+        """By how much each equality constraint is missed."""
+        start = np.zeros(1) if self.start is None else self.start
+        return np.array([beta[g].sum() - (start[g].sum() if self.start is not None else 0.0) for g in self.groups])
+
+    def feasible(self, beta: Vector) -> Vector:
+        """A point near `beta` that satisfies the constraints: clipped to the box; then, in each group whose sum is off,
+        all move towards the bound on that side by the same share of the way."""
+        beta = np.clip(beta, self.lower, self.upper)
+        for group, residual in zip(self.groups, self.residuals(beta), strict=True):
+            room = beta[group] - (self.lower if residual > 0 else self.upper)[group]  # what may be taken away
+            room[~np.isfinite(room)] = 0.0
+            if residual != 0.0 and (total := float(room.sum())) != 0.0:
+                beta[group] -= room * min(1.0, residual / total)
+        return beta
+
+    def levels(self, beta: Vector, gradient: Vector) -> Vector:
+        """The level v of each group with the smallest gap. For one group that is minus the bias with the smallest
+        primal value."""
+        return np.array([self._level_of(group, beta[group], gradient[group]) for group in self.groups])
+
+    def at_variables(self, levels: Sequence[float] | Vector) -> float | Vector:
+        """The level of each variable's group."""
+        if len(levels) < 2:
+            return float(levels[0]) if len(levels) else 0.0
+        return np.repeat(np.asarray(levels), np.diff(self.edges))
+
+    def best_level(self, beta: Vector, gradient: Vector) -> float | Vector:
+        """`levels`, for each variable; a number where they are all the same."""
+        return self.at_variables(self.levels(beta, gradient))
+
+    def _level_of(self, group: slice, beta: Vector, gradient: Vector) -> float:
+        lower, upper = self.lower[group], self.upper[group]
+        taking_part = lower < upper
+        if not taking_part.any():
             return 0.0
         if self.hard:
-            rise, fall = beta < self.upper, beta > self.lower
+            rise, fall = beta < upper, beta > lower
             return float(0.5 * (gradient[rise].min() + gradient[fall].max())) if fall.any() and rise.any() else 0.0
         if self.shift is None:
-            return _lowest_point(beta - self.lower, self.upper - beta, gradient)
-        taking_part = self.lower < self.upper
-        edge = (gradient - self.shift * beta)[taking_part]
-        return _least_squares_level(edge, self.upper[taking_part] > 0.0, 1.0 / self.shift[taking_part])
+            return _lowest_point((beta - lower)[taking_part], (upper - beta)[taking_part], gradient[taking_part])
+        shift = self.shift[group]
+        edge = (gradient - shift * beta)[taking_part]
+        return _least_squares_level(edge, upper[taking_part] > 0.0, 1.0 / shift[taking_part])
 
     def gap_terms(self, beta: Vector, gradient: Vector, level: float | Vector, error: float = 0.0) -> Vector:
         """The duality gap, sample by sample. Each term is >= 0; their sum is primal - dual.
@@ -110,13 +159,13 @@ class DualProblem:
         return terms
 
     def violation(self, beta: Vector, gradient: Vector) -> float:
-        """max_{may fall} G - min_{may rise} G if coupled, else the steepest slope into the box."""
-        rise, fall = gradient[beta < self.upper], gradient[beta > self.lower]
+        """max_{may fall} G - min_{may rise} G in the worst group, or without groups the steepest slope into the box."""
+        rise = np.where(beta < self.upper, gradient, np.inf)
+        fall = np.where(beta > self.lower, gradient, -np.inf)
         if not self.coupled:
             return float(max(0.0, -rise.min(initial=0.0), fall.max(initial=0.0)))
-        if not len(rise) or not len(fall):
-            return 0.0
-        return float(max(0.0, fall.max() - rise.min()))
+        worst = [fall[g].max(initial=-np.inf) - rise[g].min(initial=np.inf) for g in self.groups]
+        return float(max(0.0, *worst))
 
     @staticmethod
     def join(problems: Sequence[DualProblem]) -> DualProblem:
@@ -131,13 +180,15 @@ class DualProblem:
         )
 
     def restrict(self, members: NDArray[np.integer]) -> DualProblem:
-        """The same problem over some of its variables, the others held at zero."""
+        """The same problem over some of its variables (ascending), the others held where they are; so the sums are
+        those of whatever point it is begun from."""
         return DualProblem(
             self.linear[members],
             self.lower[members],
             self.upper[members],
             None if self.shift is None else self.shift[members],
             self.coupled,
+            None if self.split is None else int(np.searchsorted(members, self.split)),
         )
 
 

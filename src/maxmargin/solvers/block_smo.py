@@ -64,8 +64,9 @@ def solve(
     control: Control,
     start: Vector | None = None,
 ) -> Solution:
-    """Minimise `problem` over the kernel matrix `gram` from `start` (zero if none is given)."""
-    beta = np.zeros(len(problem)) if start is None else np.clip(start, problem.lower, problem.upper)
+    """Minimise `problem` over the kernel matrix `gram` from `start`, or the problem's own."""
+    start = problem.start if start is None else problem.feasible(start)
+    beta = np.zeros(len(problem)) if start is None else start.copy()
     run = _Run(problem, gram, backend, stop.tol, control, beta, problem.linear.copy())
     run.add_to_gradient(np.flatnonzero(beta).astype(np.int32), beta[beta != 0.0])
     one_tile = len(problem) <= TILE and gram.dtype == np.float64
@@ -112,7 +113,7 @@ def solve_small(
     A float32 tile will do where rounding cannot reach tol: its entries are off by ROUNDING, independently, so the
     gradient is off by about ROUNDING |beta|.
     """
-    small = [i for i, problem in enumerate(problems) if len(problem) <= LARGEST_TILE and not problem.hard]
+    small = [i for i, problem in enumerate(problems) if len(problem) <= LARGEST_TILE and _batchable(problem)]
     if not small or stop.gap_tol is not None:
         return {}
     exact = grams[0].dtype == np.float64
@@ -151,6 +152,10 @@ def solve_small(
     return solutions
 
 
+def _batchable(problem: DualProblem) -> bool:
+    return not problem.hard and problem.split is None and problem.start is None
+
+
 class _Run:
     """A point on its way: beta, the gradient there, and what has been seen."""
 
@@ -171,7 +176,7 @@ class _Run:
         self.steps = 0
         self.lowest_curvature = 0.0
         self.trace = Trace()
-        self.violation = Violation(np.inf, 0.0, 0)
+        self.violation = Violation(np.inf, (), 0)
         self._worst_violation = 0.0
         self.idle = 0  # iterations since the dual value last rose
         self._corrections = 0
@@ -306,7 +311,7 @@ class _Run:
 
     def _band(self, members: Indices, width: float) -> Indices:
         """`members`, and all whose gradient is within `width` of the level."""
-        near = np.abs(self.gradient - self.violation.level) <= width
+        near = np.abs(self.gradient - self._level()) <= width
         near[members] = True
         return np.flatnonzero(near).astype(np.int32)
 
@@ -330,6 +335,9 @@ class _Run:
         endless = not (np.isfinite(self.problem.upper).all() and np.isfinite(self.problem.lower).all())
         return self.lowest_curvature < -INDEFINITE and endless
 
+    def _level(self) -> float | Vector:
+        return self.problem.at_variables(self.violation.levels)
+
     # --- bookkeeping ----------------------------------------------------------------------------------------------
 
     def measure(self) -> None:
@@ -340,7 +348,7 @@ class _Run:
         """Record and report this iteration; the reason to end, if there is one other than tol."""
         problem, violation = self.problem, self.violation
         dual = problem.dual_value(self.beta, self.gradient)
-        gap = float(problem.gap_terms(self.beta, self.gradient, violation.level).sum())
+        gap = float(problem.gap_terms(self.beta, self.gradient, self._level()).sum())
         relative = gap / max(abs(dual + gap), abs(dual), TINY)
         best = max(self.trace.dual, default=-np.inf)
         self.idle = 0 if dual > best + IDLE * abs(dual) else self.idle + 1
