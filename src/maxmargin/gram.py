@@ -73,6 +73,51 @@ class Gram(ABC):
         raise NotImplementedError(f"{type(self).__name__} has no explicit features")
 
 
+class DoubledGram(Gram):
+    """The matrix of two variables per sample: K four times, as [[K, K], [K, K]], of which K is computed once."""
+
+    def __init__(self, single: Gram) -> None:
+        self.single = single
+        self.dtype = single.dtype
+
+    def __len__(self) -> int:
+        return 2 * len(self.single)
+
+    def _sample(self, variables: Indices) -> Indices:
+        return variables % np.int32(len(self.single))
+
+    def tile(self, members: Indices, shift: Vector | None = None) -> Any:
+        return self.single.tile(self._sample(members), shift)
+
+    def largest_diagonal(self) -> float:
+        return self.single.largest_diagonal()
+
+    def accumulate(self, rows: Indices, weights: Vector, out: Vector) -> None:
+        sums = np.zeros(len(self.single))
+        self.single.accumulate(self._sample(rows), weights, sums)
+        out += np.tile(sums, 2)
+
+    def exact_sums(self, rows: Indices, weights: Vector, at: Indices) -> Vector:
+        samples, places = np.unique(self._sample(at), return_inverse=True)
+        return self.single.exact_sums(self._sample(rows), weights, samples)[places]
+
+    def in_float64(self) -> Gram:
+        return DoubledGram(self.single.in_float64())
+
+    @property
+    def remembers(self) -> bool:
+        return self.single.remembers
+
+    def subset(self, members: Indices) -> Gram:
+        return self.single.subset(self._sample(members))
+
+    def release(self) -> None:
+        self.single.release()
+
+    def restrict(self, segments: tuple[int, ...]) -> Gram:
+        return DoubledGram(self.single.restrict(segments))
+
+
 class RowCache:
     """Keeps rows within a byte budget; evicts the least recently used, never computes."""
 

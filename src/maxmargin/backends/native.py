@@ -44,7 +44,7 @@ class NativeBackend(Backend):
         return NativeGram(kernel, _packable(kernel, X), dtype, cache_bytes, segments)
 
     def measure_violation(self, problem: DualProblem, beta: Vector, gradient: Vector) -> Violation:
-        return _native.measure_violation(beta, problem.lower, problem.upper, gradient, problem.coupled)
+        return _native.measure_violation(beta, problem.lower, problem.upper, gradient, problem.edges)
 
     def choose_working_set(
         self,
@@ -57,7 +57,7 @@ class NativeBackend(Backend):
         seed: int,
     ) -> tuple[Indices, bool]:
         return _native.choose_working_set(
-            beta, problem.lower, problem.upper, gradient, problem.coupled, violation, threshold, size, seed
+            beta, problem.lower, problem.upper, gradient, problem.edges, violation, threshold, size, seed
         )
 
     def solve_tile(
@@ -67,7 +67,7 @@ class NativeBackend(Backend):
             values, tile = tile, _native.Tile64()
             tile.assign(values)
         return TileResult(*_native.solve_tile(
-            tile, problem.lower, problem.upper, beta, gradient, problem.coupled, tolerance, max_steps
+            tile, problem.lower, problem.upper, beta, gradient, problem.edges, tolerance, max_steps
         ))
 
     def solve_tiles(
