@@ -3,7 +3,7 @@
 from importlib.metadata import PackageNotFoundError, version
 
 from maxmargin.certificates import Certificate
-from maxmargin.estimators import SVC
+from maxmargin.estimators import SVC, SVR, NuSVC, NuSVR, OneClassSVM
 from maxmargin.solution import Status
 
 try:
@@ -11,4 +11,4 @@ try:
 except PackageNotFoundError:  # running from a source tree that is not installed
     __version__ = "0+unknown"
 
-__all__ = ["SVC", "Certificate", "Status", "__version__"]
+__all__ = ["SVC", "SVR", "Certificate", "NuSVC", "NuSVR", "OneClassSVM", "Status", "__version__"]

@@ -56,9 +56,9 @@ class Certificate:
     equality_residual: float
     arithmetic: str
     bias: float
-    levels: tuple[float, ...]
     seconds: float = field(compare=False)
     gap_terms: NDArray[np.float64] = field(repr=False)
+    levels: tuple[float, ...] = ()
     parts: tuple[Certificate, ...] = field(default=(), repr=False)
 
     def holds(self, tol: float) -> bool:
@@ -189,7 +189,6 @@ def combine(parts: Sequence[Certificate], gap_terms: NDArray[np.float64]) -> Cer
         if len(arithmetics) == 1
         else "float64 on the samples whose share of the gap can differ from zero",
         bias=float("nan"),
-        levels=(),
         seconds=sum(part.seconds for part in parts),
         gap_terms=gap_terms,
         parts=tuple(parts),

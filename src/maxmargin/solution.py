@@ -23,6 +23,9 @@ class Status(Enum):
     MAX_SECONDS = "Stopped at max_seconds before reaching tol; the certificate says how far it got."
     INTERRUPTED = "Interrupted before reaching tol; the certificate says how far it got."
     STOPPED_BY_CALLBACK = "Stopped by a callback before reaching tol; the certificate says how far it got."
+    STOPPED_BY_OPTION = (
+        "Stopped by the solver's own rule (see solver_options) before reaching tol; the certificate says how far it got."
+    )
     STALLED = "Stalled above tol: rounding allows no further progress; the certificate says how far it got."
     STATIONARY = (
         "Stopped at a stationary point: the kernel is not positive semi-definite, so the problem has no "
@@ -34,6 +37,10 @@ class Status(Enum):
     NOT_SEPARABLE = (
         "Not separable: the hard-margin problem has no solution; the convex hulls of the two classes "
         "meet to working precision."
+    )
+
+    NO_MARGIN = (
+        "No margin: nu is so small that the reduced convex hulls of the two classes meet, and the machine tells nothing apart."
     )
 
     @property

@@ -4,6 +4,8 @@
 scikit-learn's validation, the formulations, kernels and solvers. It never loops over samples and names no device.
 """
 
-from maxmargin.estimators.svc import SVC
+from maxmargin.estimators.one_class import OneClassSVM
+from maxmargin.estimators.svc import SVC, NuSVC
+from maxmargin.estimators.svr import SVR, NuSVR
 
-__all__ = ["SVC"]
+__all__ = ["SVC", "SVR", "NuSVC", "NuSVR", "OneClassSVM"]

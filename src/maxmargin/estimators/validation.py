@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_array, check_consistent_length, colum
 Vector = NDArray[np.float64]
 
 _LITTLE_MEMORY = 64_000_000  # bytes that nobody misses
+LARGEST_TARGET = 1e15  # of a regression: beyond it neighbouring float64 numbers are farther apart than any useful tol
 _FLOATS = (np.dtype(np.float64), np.dtype(np.float32))
 
 
@@ -38,6 +39,14 @@ def finite(name: str, value: Any) -> float:
     number = float(value)
     if not np.isfinite(number):
         raise ValueError(f"{name}={value!r}: must be a finite number")
+    return number
+
+
+def share(name: str, value: Any) -> float:
+    """`value` as a share of a whole, not zero."""
+    number = finite(name, value)
+    if not 0.0 < number <= 1.0:
+        raise ValueError(f"{name}={value!r}: must be in (0, 1]")
     return number
 
 
@@ -76,7 +85,9 @@ def _free_memory() -> int:
         return 2_000_000_000
 
 
-def samples(estimator: Any, X: Any, y: Any = "no_validation", *, reset: bool) -> Any:
+def samples(
+    estimator: Any, X: Any, y: Any = "no_validation", *, reset: bool, numeric_targets: bool = False
+) -> Any:
     """X (and y) as scikit-learn checks them: float32 or float64 kept, C order, CSR; and finite, or where it is not.
 
     A kernel that is a callable may be defined on other things than rows of numbers; such samples stay as they are.
@@ -101,9 +112,30 @@ def samples(estimator: Any, X: Any, y: Any = "no_validation", *, reset: bool) ->
         accept_sparse="csr",
         accept_large_sparse=True,
         ensure_all_finite=False,
+        **({"y_numeric": True} if numeric_targets else {}),
     )
     require_finite(estimator, checked[0] if isinstance(checked, tuple) else checked)
     return checked
+
+
+def samples_and_targets(estimator: Any, X: Any, y: Any) -> tuple[Any, Vector]:
+    """X as `samples` gives it, and one finite number per sample."""
+    X, y = samples(estimator, X, y, reset=True, numeric_targets=True)
+    targets = np.asarray(y, dtype=np.float64)
+    bad = np.flatnonzero(~np.isfinite(targets))
+    if len(bad):
+        what = "NaN" if np.isnan(targets[bad[0]]) else "infinity"
+        raise ValueError(
+            f"Input y contains {what}: {len(bad)} such value{'s' if len(bad) > 1 else ''}, the first at row {bad[0]}. "
+            "Targets must be finite numbers: drop these rows"
+        )
+    largest = float(np.abs(targets).max())
+    if largest > LARGEST_TARGET:
+        raise ValueError(
+            f"y has values as large as {largest:.3g}: no arithmetic resolves errors of tol={estimator.tol:g} at that scale; "
+            "scale the targets, for example with sklearn.compose.TransformedTargetRegressor"
+        )
+    return X, targets
 
 
 def _needs_no_conversion(X: Any) -> bool:
@@ -177,10 +209,14 @@ def sample_weights(weights: Any, X: Any) -> Vector:
     return np.asarray(np.maximum(weights, 0.0))
 
 
-def require_two_classes(y: NDArray[np.intp], weights: Vector) -> None:
-    taking_part = y[weights > 0]
-    if not len(taking_part):
+def require_weight(weights: Vector) -> None:
+    if not (weights > 0.0).any():
         raise ValueError("Invalid input - all samples have zero or negative weights.")
+
+
+def require_two_classes(y: NDArray[np.intp], weights: Vector) -> None:
+    require_weight(weights)
+    taking_part = y[weights > 0]
     if (taking_part == taking_part[0]).all():
         raise ValueError("Invalid input - all samples with positive weights belong to the same class.")
 

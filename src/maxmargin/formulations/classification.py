@@ -28,9 +28,8 @@ from maxmargin.formulations.problem import DualProblem
 Vector = NDArray[np.float64]
 
 
-def costs(C: float, sample_weight: Vector, class_weight: Vector) -> Vector:
-    """C_i = C times the weights of the sample and of its class; a weight of zero gives zero even if C is infinite."""
-    weight = sample_weight * class_weight
+def costs(C: float, weight: Vector) -> Vector:
+    """C_i = C times the weight of the sample; a weight of zero gives zero even if C is infinite."""
     if np.isinf(C):
         return np.where(weight > 0.0, np.inf, 0.0)
     return C * weight
@@ -75,7 +74,8 @@ def largest_nu(signs: Vector, weight: Vector) -> float:
     return 2.0 * min(positive, negative) / (positive + negative)
 
 
-def nu_margin(signs: Vector, levels: tuple[float, ...]) -> float:
+def nu_margin(problem: DualProblem, levels: tuple[float, ...]) -> float:
     """The margin rho that a nu-machine found, from the levels of its classes."""
     first, second = levels
-    return 0.5 * float(signs[0]) * (first - second)
+    positive_first = problem.start is not None and problem.start[: problem.split].sum() > 0.0
+    return 0.5 * (first - second if positive_first else second - first)

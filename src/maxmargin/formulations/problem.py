@@ -88,6 +88,12 @@ class DualProblem:
                 beta[group] -= room * min(1.0, residual / total)
         return beta
 
+    def carry_over(self, other: DualProblem, beta: Vector) -> Vector:
+        """What `beta`, a point of a problem of the same size with another box, is here: bounds go to bounds."""
+        at_lower, at_upper = beta == other.lower, beta == other.upper
+        bound = np.where(at_lower, self.lower, np.where(at_upper, self.upper, beta))
+        return self.feasible(np.where(np.isfinite(bound), bound, beta))
+
     def levels(self, beta: Vector, gradient: Vector) -> Vector:
         """The level v of each group with the smallest gap. For one group that is minus the bias with the smallest
         primal value."""

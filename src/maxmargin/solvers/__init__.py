@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from maxmargin.backends import Backend
 from maxmargin.control import Control, Stop
@@ -16,6 +17,8 @@ from maxmargin.formulations import DualProblem
 from maxmargin.gram import Gram
 from maxmargin.solution import Solution, Status, Trace
 from maxmargin.solvers import block_smo
+
+Vector = NDArray[np.float64]
 
 SOLVERS: dict[str, Callable[..., Solution]] = {"block-smo": block_smo.solve}
 
@@ -38,13 +41,15 @@ def solve_each(
     backend: Backend,
     stop: Stop,
     control: Control,
+    starts: Sequence[Vector] | None = None,
 ) -> Iterator[Solution]:
-    """The solutions of several problems over one kernel matrix, in their order, each when it is asked for.
+    """The solutions of several problems over one kernel matrix, in their order, each when it is asked for; from `starts`
+    or, without them, from the start of each problem.
 
     Small ones are solved ahead, many at a time, because each of them occupies one core only; not so if their steps are
     limited, as the limit is for all of them. When the fit has to end, the problems still to come stay at zero.
     """
-    may_batch = name == "block-smo" and not control.limits_steps
+    may_batch = name == "block-smo" and not control.limits_steps and starts is None
     ahead: dict[int, Solution] = {}
     for index, (problem, gram) in enumerate(zip(problems, grams, strict=True)):
         if may_batch and index % TOGETHER == 0 and control.ended() is None:
@@ -57,12 +62,12 @@ def solve_each(
         elif (ended := control.ended()) is not None:
             yield _untouched(problem, ended)
         else:
-            yield SOLVERS[name](problem, gram, backend, stop, control)
+            yield SOLVERS[name](problem, gram, backend, stop, control, None if starts is None else starts[index])
 
 
 def _untouched(problem: DualProblem, status: Status) -> Solution:
-    zero, gradient = np.zeros(len(problem)), problem.linear.copy()
-    return Solution(zero, gradient, status, problem.violation(zero, gradient), 0, Trace(), "none")
+    start = np.zeros(len(problem)) if problem.start is None else problem.start
+    return Solution(start, problem.linear.copy(), status, np.inf, 0, Trace(), "none")
 
 
 __all__ = ["SOLVERS", "choose_solver", "solve_each"]

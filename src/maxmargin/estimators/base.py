@@ -1,0 +1,256 @@
+"""What every kernel machine has in common: its kernel, the arithmetic it needs, its training and what is told of it."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted
+
+from maxmargin.backends import BACKENDS, Backend, make_backend
+from maxmargin.callbacks import ProgressBar
+from maxmargin.certificates import Certificate, certify
+from maxmargin.control import Control, Stop
+from maxmargin.estimators import diagnosis, validation
+from maxmargin.estimators.tasks import CallbackSupportMixin, TaskTree
+from maxmargin.formulations import DualProblem
+from maxmargin.gram import Gram
+from maxmargin.kernels import KERNEL_NAMES, Precomputed, make_kernel, resolve_gamma
+from maxmargin.solution import Solution, Status
+from maxmargin.solvers import choose_solver, solve_each
+
+Vector = NDArray[np.float64]
+
+#: Up to this many variables in a machine its one tile is float64, and the solution is exact to rounding.
+SMALL = 1024
+#: Kernel values and squares of features up to this leave float32 room for sums.
+LARGEST_IN_FLOAT32 = 1e30
+#: The error of a float32 kernel value, relative to the largest.
+ROUNDING = 2.0**-22
+#: Beyond this the working pairs, which are rated in float32, cannot be told apart.
+LARGEST_KERNEL_VALUE = 1e36
+
+_ADVICE = {
+    Status.STATIONARY: "Use a positive semi-definite kernel, or take the certificate for a measure of stationarity.",
+    Status.UNBOUNDED: "Use a positive semi-definite kernel, or a finite C with a loss that is not squared.",
+    Status.NOT_SEPARABLE: "Use a finite C, or a kernel in which the classes can be separated.",
+    Status.NO_MARGIN: "Use a larger nu, or a kernel in which the classes are easier to separate.",
+}
+
+
+class KernelMachine(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
+    """The base of all estimators. Their `fit` is: validate, formulate, `_train` (place, solve, certify), keep."""
+
+    def _check_shared_parameters(self) -> None:
+        validation.positive("tol", self.tol)
+        validation.finite("coef0", self.coef0)
+        validation.positive("degree", self.degree, zero_ok=True)
+        if self.gap_tol is not None:
+            validation.positive("gap_tol", self.gap_tol)
+        if self.max_seconds is not None:
+            validation.positive("max_seconds", self.max_seconds)
+        if not isinstance(self.gamma, str):
+            validation.positive("gamma", self.gamma, hint=" (or 'scale', or 'auto')")
+        elif self.gamma not in ("scale", "auto"):
+            raise ValueError(f"gamma={self.gamma!r}: must be 'scale', 'auto' or a positive number")
+        if self.sigma is not None:
+            validation.positive("sigma", self.sigma)
+            if self.gamma != "scale":
+                raise ValueError(f"sigma={self.sigma!r} and gamma={self.gamma!r}: they say the same; give one of them")
+        if not callable(self.kernel):
+            validation.choice("kernel", self.kernel, KERNEL_NAMES, ", or a callable k(A, B)")
+        validation.choice("backend", self.backend, ("auto", *BACKENDS))
+        validation.steps("max_iter", self.max_iter)
+        self.solver_ = choose_solver(self.solver)
+
+    def _make_control(self, tasks: TaskTree) -> Control:
+        """The clock of a fit, and who is told about it."""
+        callbacks = [tasks.report, *(self.callbacks or ()), *([ProgressBar()] if self.verbose else ())]
+        return Control(self.max_seconds, self.max_iter, callbacks)
+
+    def _resolve_kernel(self, X: Any, weights: Vector | None) -> None:
+        if self.kernel == "precomputed" and X.shape[0] != X.shape[1]:
+            raise ValueError(
+                f"X has shape {X.shape}: with kernel='precomputed' it must be a square matrix, "
+                f"k(x_i, x_j) for all pairs of the {X.shape[0]} training samples"
+            )
+        self.gamma_ = resolve_gamma(self.gamma, self.sigma, self.kernel, X, weights)
+        self.kernel_ = make_kernel(self.kernel, self.gamma_, float(self.coef0), self.degree)
+
+    # --- place, solve, certify ------------------------------------------------------------------------------------
+
+    def _train(
+        self,
+        problems: Sequence[DualProblem],
+        place: Callable[[Backend], Sequence[Gram]],
+        n_samples: int,
+        control: Control,
+        tasks: TaskTree,
+    ) -> tuple[list[Solution], list[Certificate]]:
+        """Solve each problem over its part of the kernel matrix, and prove how well."""
+        backend = make_backend(self.backend)
+        control.n_machines = len(problems)
+        starts = self._starts(problems)
+        solutions, proofs = [], []
+        with backend.session(n_samples**2), control.running():
+            parts = place(backend)
+            ahead = solve_each(self.solver_, problems, parts, backend, Stop(self.tol, self.gap_tol), control, starts)
+            for control.machine, (problem, part) in enumerate(zip(problems, parts, strict=True)):
+                with tasks.machine():
+                    solutions.append(next(ahead))
+                    proofs.append(prove(problem, part, solutions[-1]))
+        self._last = (problems, [solution.beta for solution in solutions]) if self.warm_start else None
+        return solutions, proofs
+
+    def _starts(self, problems: Sequence[DualProblem]) -> list[Vector] | None:
+        """Where to begin: where the last fit ended, if that is wanted and was a fit of the same machines."""
+        last = getattr(self, "_last", None)
+        if not self.warm_start or last is None or [len(p) for p in last[0]] != [len(p) for p in problems]:
+            return None
+        return [new.carry_over(old, beta) for new, old, beta in zip(problems, *last, strict=True)]
+
+    def _gram(self, backend: Backend, X: Any, order: NDArray[np.intp] | None, edges: tuple[int, ...], largest: int) -> Gram:
+        """The kernel matrix of the training set in this order, cut at `edges`; the largest machine has `largest` variables."""
+        exact = max(self._reach(X)) > LARGEST_IN_FLOAT32 or largest <= SMALL
+        dtype = np.dtype(np.float64 if exact else np.float32)
+        budget = validation.cache_bytes(self.cache_size, enough=8 * X.shape[0] ** 2)
+        if order is not None:
+            X = X[np.ix_(order, order)] if isinstance(self.kernel_, Precomputed) else X[order]
+        return backend.gram(self.kernel_, X, dtype, budget, edges)
+
+    def _reach(self, X: Any) -> tuple[float, float]:
+        """How large squares of features and kernel values can get with samples like these; too large is an error."""
+        if not self.kernel_.named:  # computed in float64 by their owner
+            return np.inf, np.inf
+        entry = validation.largest_entry(X)
+        square, value = X.shape[1] * entry * entry, 1.0
+        if not self.kernel_.shift_invariant:
+            largest = np.full((1, X.shape[1]), entry)  # no sample is larger than this one
+            with np.errstate(over="ignore", invalid="ignore"):
+                value = abs(float(self.kernel_.diag(largest)[0]))
+        if not square < np.inf or not value <= LARGEST_KERNEL_VALUE:
+            raise ValueError(
+                f"X has values as large as {entry:.3g}, too large for the {self.kernel_.name} kernel. The dual "
+                "coefficients or intercepts are not finite at that scale: standardise the features, for example with "
+                "sklearn.preprocessing.StandardScaler"
+            )
+        return square, value
+
+    # --- keep -----------------------------------------------------------------------------------------------------
+
+    def _keep_support(self, X: Any, support: NDArray[np.intp], coefficients: NDArray[np.float64], bias: Vector) -> None:
+        """The machine itself: support vectors by their number in X, a row of coefficients and an intercept for each
+        machine."""
+        self.dual_coef_ = sp.csr_matrix(coefficients) if sp.issparse(X) and self.kernel_.named else coefficients
+        self.support_ = support.astype(np.int32)
+        self.support_vectors_ = np.empty((0, 0)) if isinstance(self.kernel_, Precomputed) else X[self.support_]
+        self.intercept_ = bias
+        if not (np.isfinite(coefficients).all() and np.isfinite(bias).all()):
+            raise ValueError("The dual coefficients or intercepts are not finite: scale the features")
+        self.shape_fit_ = X.shape
+
+    def _keep_course(self, X: Any, solutions: Sequence[Solution], certificate: Certificate) -> None:
+        """How the fit went and what is proved of it."""
+        self.certificate_ = certificate
+        self.n_iter_ = np.array([solution.steps for solution in solutions], dtype=np.int32)
+        self.trace_ = solutions[-1].trace
+        self.arithmetic_ = solutions[0].arithmetic
+        trouble = [solution.status for solution in solutions if not solution.status.converged]
+        self.status_ = trouble[0] if trouble else solutions[0].status
+        if not trouble and diagnosis.is_indefinite(self.kernel_, X, self.support_):
+            self.status_ = Status.STATIONARY
+        self.fit_status_ = 0 if self.status_.converged else 1
+
+    def _finish(self, X: Any, control: Control, tasks: TaskTree) -> None:
+        """The last words of a fit: to callbacks, to whoever pressed Ctrl-C, to the user if it did not converge."""
+        self.fit_seconds_ = control.seconds
+        tasks.end()
+        if control.interrupted:
+            raise KeyboardInterrupt(self.status_.value)
+        if self.status_.converged:
+            return
+        proof, status = self.certificate_, self.status_
+        reached = f"Relative gap {proof.relative_gap:.2g}, KKT violation {proof.kkt_violation:.2g} (tol={self.tol:g})."
+        advice = _ADVICE.get(status) or f"{reached} Likely cause: {diagnosis.likely_cause(self, X)}."
+        if status is Status.MAX_ITER:  # the sentence that users of scikit-learn know, and filter
+            advice = (
+                f"Solver terminated early (max_iter={self.max_iter}).  Consider pre-processing your data with "
+                f"StandardScaler or MinMaxScaler. {advice}"
+            )
+        callers = 3 + hasattr(type(self).fit, "__wrapped__")  # here, fit, perhaps its decorator, the user
+        warnings.warn(f"{status.value} {advice}", ConvergenceWarning, stacklevel=callers)
+
+    # --- use ------------------------------------------------------------------------------------------------------
+
+    def _sums(self, X: ArrayLike, groups: NDArray[np.integer] | None = None) -> NDArray[np.float64]:
+        """sums[g, m, q]: the part of the support vectors of group g (default: one of all) in machine m at query q."""
+        check_is_fitted(self)
+        queries = validation.samples(self, X, reset=False)
+        if sp.issparse(self.support_vectors_) != sp.issparse(queries):  # as the training set is, so the queries
+            queries = sp.csr_array(queries) if sp.issparse(self.support_vectors_) else queries.toarray()
+        weights: Any = self.dual_coef_
+        if sp.issparse(weights):
+            weights = weights.toarray()
+        queries = self._in_suitable_arithmetic(queries, weights)
+        if groups is None:
+            groups = np.array([len(self.support_)])
+        if not len(self.support_):  # stopped before the first step, or all weight in one class of each pair
+            return np.zeros((len(groups), len(weights), queries.shape[0]))
+        backend = make_backend(self.backend)
+        with backend.session(len(self.support_) * queries.shape[0]):
+            return backend.weighted_sums(self.kernel_, self._support(), queries, weights, groups)
+
+    def _in_suitable_arithmetic(self, queries: Any, weights: NDArray[np.float64]) -> Any:
+        """float32 queries are answered in float32, unless features or coefficients are too large for that."""
+        square, value = self._reach(queries)
+        if queries.dtype != np.float32 or not self.kernel_.named:
+            return queries
+        square, value = np.maximum((square, value), self._reach(self.support_vectors_))
+        error = ROUNDING * value * float(np.linalg.norm(weights))
+        return queries if max(square, value) <= LARGEST_IN_FLOAT32 and error <= self.tol else queries.astype(np.float64)
+
+    def _support(self) -> Any:
+        """What the kernel compares a query with."""
+        return self.support_ if isinstance(self.kernel_, Precomputed) else self.support_vectors_
+
+    @property
+    def coef_(self) -> Any:
+        """The weights of a linear machine, a row for each; sparse if the training data was."""
+        if self.kernel != "linear":
+            raise AttributeError("coef_ is only available when using a linear kernel")
+        check_is_fitted(self)
+        coefficients = self._linear_weights()
+        values: Any = coefficients.data if sp.issparse(coefficients) else coefficients
+        values.flags.writeable = False  # computed anew each time: a write to it would be lost
+        return coefficients
+
+    def _linear_weights(self) -> Any:
+        return self.dual_coef_ @ self.support_vectors_
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = self.kernel != "precomputed"
+        tags.input_tags.pairwise = self.kernel == "precomputed"
+        return tags
+
+
+def prove(problem: DualProblem, gram: Gram, solution: Solution) -> Certificate:
+    """The certificate of a solution, from its dual point alone."""
+    support = np.flatnonzero(solution.beta).astype(np.int32)
+    beta = solution.beta[support]
+    largest = gram.largest_diagonal()
+    return certify(problem, solution.beta, lambda at: gram.exact_sums(support, beta, at), solution.gradient, largest)
+
+
+def squared_norm(problem: DualProblem, beta: Vector, proof: Certificate) -> float:
+    """||w||^2 = beta' K beta, from the dual value -(1/2 beta'(K + diag(shift)) beta + linear' beta)."""
+    norm = -2.0 * (proof.dual + float(problem.linear @ beta))
+    if problem.shift is not None:
+        norm -= float(problem.shift @ beta**2)
+    return max(norm, 0.0)

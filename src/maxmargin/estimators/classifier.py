@@ -1,0 +1,198 @@
+"""What the classifiers have in common: machines for two classes or more, and what their decisions mean together."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations, pairwise
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted
+
+from maxmargin.backends import Backend
+from maxmargin.certificates import Certificate, combine
+from maxmargin.estimators import validation
+from maxmargin.estimators.base import KernelMachine, squared_norm
+from maxmargin.estimators.tasks import TaskTree, with_callbacks
+from maxmargin.formulations import DualProblem
+from maxmargin.gram import Gram
+from maxmargin.multiclass import (
+    Machine,
+    gather_coefficients,
+    machines,
+    one_vs_rest_scores,
+    pair_decisions,
+    votes,
+)
+from maxmargin.solution import Solution
+
+Vector = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class ByClass:
+    """A training set sorted by class, and the binary machines that see parts of it."""
+
+    order: NDArray[np.intp]  # the samples class by class, in their own order within a class
+    edges: tuple[int, ...]  # where each class starts and ends
+    plan: Sequence[Machine]
+
+    @classmethod
+    def of(cls, labels: NDArray[np.intp], n_classes: int, strategy: str) -> ByClass:
+        order = np.argsort(labels, kind="stable")
+        edges = np.searchsorted(labels[order], np.arange(n_classes + 1))
+        return cls(order, tuple(int(edge) for edge in edges), machines(n_classes, strategy))
+
+    @property
+    def members(self) -> list[NDArray[np.int32]]:
+        """The samples that each machine sees, by their place in the order."""
+        return [machine.members(self.edges) for machine in self.plan]
+
+    def machines(self) -> Iterator[tuple[Machine, NDArray[np.int32]]]:
+        return zip(self.plan, self.members, strict=True)
+
+    @property
+    def needs_sorting(self) -> bool:
+        return not bool((self.order[1:] > self.order[:-1]).all())
+
+    def parts(self, gram: Gram) -> list[Gram]:
+        """The kernel matrix of each machine, sharing what is cached."""
+        everyone = tuple(range(len(self.edges) - 1))
+        return [gram if machine.classes == everyone else gram.restrict(machine.classes) for machine in self.plan]
+
+
+class KernelClassifier(ClassifierMixin, KernelMachine):  # type: ignore[misc]
+    """The base of SVC and NuSVC, which bring the dual problem of one binary machine and what becomes of its solution."""
+
+    multi_class = "ovo"
+
+    @abstractmethod
+    def _check_parameters(self) -> None: ...
+
+    @abstractmethod
+    def _formulate(self, by_class: ByClass, weights: Vector) -> list[DualProblem]:
+        """The dual problem of each machine; `weights` are those of the samples in sorted order, times their class's."""
+
+    def _scale(self, problem: DualProblem, proof: Certificate) -> float:
+        """What the solution is multiplied with to become the machine that is kept."""
+        return 1.0
+
+    @with_callbacks  # type: ignore[untyped-decorator]
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Train the machine; Ctrl-C leaves the model as far as it came, with its certificate, and is raised again."""
+        self._check_parameters()
+        tasks = TaskTree(self)
+        control = self._make_control(tasks)
+        X, labels, weights = self._validate(X, y, sample_weight)
+        by_class = ByClass.of(labels, len(self.classes_), self.multi_class)
+        problems = self._formulate(by_class, (weights * self.class_weight_[labels])[by_class.order])
+        tasks.begin(len(problems), X=X, y=y, metadata={"sample_weight": sample_weight})
+
+        def place(backend: Backend) -> list[Gram]:
+            order = by_class.order if by_class.needs_sorting else None
+            return by_class.parts(self._gram(backend, X, order, by_class.edges, max(map(len, problems))))
+
+        solutions, proofs = self._train(problems, place, len(labels), control, tasks)
+        self._keep(X, by_class, problems, solutions, proofs)
+        self._finish(X, control, tasks)
+        return self
+
+    def _validate(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, NDArray[np.intp], Vector]:
+        X, y = validation.samples(self, X, y, reset=True)
+        if y.dtype.kind not in "iubU":
+            check_classification_targets(y)
+        self.classes_, labels = np.unique(y, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise ValueError(
+                f"The number of classes has to be greater than one; got {len(self.classes_)} class "
+                f"({self.classes_.tolist()[0]!r}): a classifier needs samples of two classes at least"
+            )
+        weights = validation.sample_weights(sample_weight, X)
+        self.class_weight_ = validation.class_weights(self.class_weight, self.classes_, labels, weights)
+        validation.require_two_classes(labels, weights * self.class_weight_[labels])
+        self._resolve_kernel(X, None if sample_weight is None else weights)
+        return X, labels, weights
+
+    def _keep(
+        self,
+        X: Any,
+        by_class: ByClass,
+        problems: Sequence[DualProblem],
+        solutions: Sequence[Solution],
+        proofs: Sequence[Certificate],
+    ) -> None:
+        """The solution as attributes, in scikit-learn's layout."""
+        scales = [self._scale(problem, proof) for problem, proof in zip(problems, proofs, strict=True)]
+        betas = [scale * solution.beta for scale, solution in zip(scales, solutions, strict=True)]
+        biases = np.array([scale * proof.bias for scale, proof in zip(scales, proofs, strict=True)])
+        support, coefficients = gather_coefficients(by_class.plan, betas, by_class.edges, self.multi_class)
+        self._keep_support(X, by_class.order[support], coefficients, biases)
+        self.n_support_ = np.diff(np.searchsorted(support, by_class.edges)).astype(np.int32)
+        self._keep_course(X, solutions, _in_order_of_samples(proofs, by_class))
+        norms = [squared_norm(p, s.beta, proof) for p, s, proof in zip(problems, solutions, proofs, strict=True)]
+        with np.errstate(divide="ignore"):
+            margins = 1.0 / (np.array(scales) * np.sqrt(norms))
+        self.margin_ = float(margins[0]) if len(margins) == 1 else margins
+
+    # --- use ------------------------------------------------------------------------------------------------------
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """The class of each sample: the sign of the decision, or the vote of the pairs."""
+        check_is_fitted(self)
+        if self.break_ties and self.decision_function_shape == "ovo":
+            raise ValueError("break_ties must be False when decision_function_shape is 'ovo'")
+        decisions = self._decisions(X)
+        n_classes = len(self.classes_)
+        if n_classes == 2:
+            chosen = (decisions[:, 0] > 0).astype(np.intp)
+        elif self.multi_class == "ovr":
+            chosen = decisions.argmax(axis=1)
+        elif self.break_ties:
+            chosen = one_vs_rest_scores(decisions, n_classes).argmax(axis=1)
+        else:
+            chosen = votes(decisions, n_classes)
+        return np.asarray(self.classes_[chosen])
+
+    def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
+        """The decision values: one per sample for two classes, else one per class or (one-vs-one) one per pair."""
+        check_is_fitted(self)
+        decisions = self._decisions(X)
+        if len(self.classes_) == 2:
+            return decisions[:, 0]
+        if self.multi_class == "ovr" or self.decision_function_shape == "ovo":
+            return decisions
+        return one_vs_rest_scores(decisions, len(self.classes_))
+
+    def _decisions(self, X: ArrayLike) -> NDArray[np.float64]:
+        """The value of each machine, a column each."""
+        if len(self.classes_) > 2 and self.multi_class == "ovo":
+            return pair_decisions(self._sums(X, self.n_support_), self.intercept_)
+        return np.asarray(self._sums(X)[0].T + self.intercept_)
+
+    def _linear_weights(self) -> Any:
+        vectors, weights = self.support_vectors_, self.dual_coef_
+        if len(self.classes_) == 2 or self.multi_class == "ovr":
+            return weights @ vectors
+        ends = np.concatenate([[0], np.cumsum(self.n_support_)])
+        segments = [slice(*pair) for pair in pairwise(ends)]
+        parts = [
+            weights[[j - 1], segments[i]] @ vectors[segments[i]] + weights[[i], segments[j]] @ vectors[segments[j]]
+            for i, j in combinations(range(len(self.classes_)), 2)
+        ]
+        return sp.vstack(parts, format="csr") if sp.issparse(vectors) else np.vstack(parts)
+
+
+def _in_order_of_samples(proofs: Sequence[Certificate], by_class: ByClass) -> Certificate:
+    """The certificate with its gap terms in the order of the training samples."""
+    terms = np.zeros((len(proofs), len(by_class.order)))
+    for row, seen, proof in zip(terms, by_class.members, proofs, strict=True):
+        row[by_class.order[seen]] = proof.gap_terms
+    if len(proofs) == 1:
+        return replace(proofs[0], gap_terms=terms[0])
+    return combine(proofs, terms)

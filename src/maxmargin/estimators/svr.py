@@ -1,0 +1,226 @@
+"""Support vector regression with the API of scikit-learn and a certificate."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import RegressorMixin
+
+from maxmargin.backends import Backend
+from maxmargin.certificates import Certificate
+from maxmargin.control import Progress
+from maxmargin.estimators import validation
+from maxmargin.estimators.base import KernelMachine
+from maxmargin.estimators.tasks import TaskTree, with_callbacks
+from maxmargin.formulations import DualProblem, costs, merge_halves, nu_regression_problem, regression_problem, tube
+from maxmargin.gram import DoubledGram, Gram
+
+Vector = NDArray[np.float64]
+
+LOSSES = ("epsilon_insensitive", "squared_epsilon_insensitive")
+
+
+class KernelRegression(RegressorMixin, KernelMachine):  # type: ignore[misc]
+    """The base of SVR and NuSVR, which bring the dual problem."""
+
+    @abstractmethod
+    def _check_parameters(self) -> None: ...
+
+    @abstractmethod
+    def _formulate(self, y: Vector, cost: Vector) -> DualProblem: ...
+
+    @with_callbacks  # type: ignore[untyped-decorator]
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Train the machine; Ctrl-C leaves the model as far as it came, with its certificate, and is raised again."""
+        self._check_parameters()
+        tasks = TaskTree(self)
+        control = self._make_control(tasks)
+        X, targets = validation.samples_and_targets(self, X, y)
+        weights = validation.sample_weights(sample_weight, X)
+        validation.require_weight(weights)
+        self._resolve_kernel(X, None if sample_weight is None else weights)
+        problem = self._formulate(targets, costs(float(self.C), weights))
+        tasks.begin(1, X=X, y=y, metadata={"sample_weight": sample_weight})
+
+        def place(backend: Backend) -> list[Gram]:
+            return [DoubledGram(self._gram(backend, X, None, (0, len(targets)), len(problem)))]
+
+        solutions, proofs = self._train([problem], place, len(targets), control, tasks)
+        beta = merge_halves(solutions[0].beta)
+        support = np.flatnonzero(beta)
+        self._keep_support(X, support, beta[None, support], np.array([proofs[0].bias]))
+        self._keep_course(X, solutions, replace(proofs[0], gap_terms=merge_halves(proofs[0].gap_terms)))
+        self._keep_tube(proofs[0])
+        self._finish(X, control, tasks)
+        return self
+
+    def _keep_support(self, X: Any, support: NDArray[np.intp], coefficients: NDArray[np.float64], bias: Vector) -> None:
+        super()._keep_support(X, support, coefficients, bias)
+        self.n_support_ = np.array([len(support)], dtype=np.int32)
+
+    def _keep_tube(self, proof: Certificate) -> None:
+        """What the solution says about the width of the tube; nothing, where it was given."""
+
+    def predict(self, X: ArrayLike) -> NDArray[np.float64]:
+        """The value of the machine at each sample."""
+        return np.asarray(self._sums(X)[0, 0] + self.intercept_[0])
+
+
+class SVR(KernelRegression):
+    r"""Epsilon-support vector regression, exact, with a duality-gap certificate.
+
+    .. math:: \min_{w, b} \tfrac12 \lVert w \rVert^2 + \sum_i C_i \, \max(0, |y_i - w \cdot \phi(x_i) - b| - \epsilon)
+
+    A drop-in for :class:`sklearn.svm.SVR`; what is not described here means what it means there, or in :class:`SVC`.
+
+    Parameters
+    ----------
+    C : float, default=1.0
+        The price of leaving the tube.
+    epsilon : float, default=0.1
+        Half the width of the tube, in units of y.
+    loss : {"epsilon_insensitive", "squared_epsilon_insensitive"}, default="epsilon_insensitive"
+        Whether the distance from the tube counts as it is or squared.
+    tol : float, default=1e-3
+        The largest violation of the optimality conditions that is accepted, in units of y.
+
+    Attributes
+    ----------
+    certificate_, status_, trace_, fit_seconds_
+        As in :class:`SVC`; the gap has one term per sample.
+    support_, support_vectors_, n_support_, dual_coef_, coef_, intercept_
+        As in scikit-learn.
+    """
+
+    def __init__(
+        self,
+        *,
+        kernel: str | Callable[..., Any] = "rbf",
+        degree: float = 3,
+        gamma: float | str = "scale",
+        coef0: float = 0.0,
+        tol: float = 1e-3,
+        C: float = 1.0,
+        epsilon: float = 0.1,
+        shrinking: bool = True,
+        cache_size: float | str = "auto",
+        verbose: bool = False,
+        max_iter: int = -1,
+        loss: str = "epsilon_insensitive",
+        sigma: float | None = None,
+        fit_intercept: bool = True,
+        gap_tol: float | None = None,
+        max_seconds: float | None = None,
+        callbacks: Sequence[Callable[[Progress], Any]] | None = None,
+        solver: str = "auto",
+        backend: str = "auto",
+        warm_start: bool = False,
+    ) -> None:
+        self.kernel = kernel
+        self.degree = degree
+        self.gamma = gamma
+        self.coef0 = coef0
+        self.tol = tol
+        self.C = C
+        self.epsilon = epsilon
+        self.shrinking = shrinking
+        self.cache_size = cache_size
+        self.verbose = verbose
+        self.max_iter = max_iter
+        self.loss = loss
+        self.sigma = sigma
+        self.fit_intercept = fit_intercept
+        self.gap_tol = gap_tol
+        self.max_seconds = max_seconds
+        self.callbacks = callbacks
+        self.solver = solver
+        self.backend = backend
+        self.warm_start = warm_start
+
+    def _check_parameters(self) -> None:
+        validation.positive("C", self.C)
+        validation.positive("epsilon", self.epsilon, zero_ok=True)
+        validation.choice("loss", self.loss, LOSSES)
+        self._check_shared_parameters()
+
+    def _formulate(self, y: Vector, cost: Vector) -> DualProblem:
+        return regression_problem(y, cost, float(self.epsilon), self.loss, self.fit_intercept)
+
+
+class NuSVR(KernelRegression):
+    r"""Nu-support vector regression, exact, with a duality-gap certificate.
+
+    .. math:: \min_{w, b, \epsilon} \tfrac12 \lVert w \rVert^2 + \nu \Big(\sum_i C_i\Big) \epsilon
+              + \sum_i C_i \, \max(0, |y_i - w \cdot \phi(x_i) - b| - \epsilon)
+
+    The tube is as wide as it has to be for at most a share nu of the (weighted) samples to lie outside of it.
+
+    A drop-in for :class:`sklearn.svm.NuSVR`; the other parameters and attributes are those of :class:`SVR`.
+
+    Parameters
+    ----------
+    nu : float in (0, 1], default=0.5
+        The share of the samples that may lie outside the tube.
+
+    Attributes
+    ----------
+    epsilon_ : float
+        Half the width of the tube that was found.
+    """
+
+    def __init__(
+        self,
+        *,
+        nu: float = 0.5,
+        C: float = 1.0,
+        kernel: str | Callable[..., Any] = "rbf",
+        degree: float = 3,
+        gamma: float | str = "scale",
+        coef0: float = 0.0,
+        shrinking: bool = True,
+        tol: float = 1e-3,
+        cache_size: float | str = "auto",
+        verbose: bool = False,
+        max_iter: int = -1,
+        sigma: float | None = None,
+        gap_tol: float | None = None,
+        max_seconds: float | None = None,
+        callbacks: Sequence[Callable[[Progress], Any]] | None = None,
+        solver: str = "auto",
+        backend: str = "auto",
+        warm_start: bool = False,
+    ) -> None:
+        self.nu = nu
+        self.C = C
+        self.kernel = kernel
+        self.degree = degree
+        self.gamma = gamma
+        self.coef0 = coef0
+        self.shrinking = shrinking
+        self.tol = tol
+        self.cache_size = cache_size
+        self.verbose = verbose
+        self.max_iter = max_iter
+        self.sigma = sigma
+        self.gap_tol = gap_tol
+        self.max_seconds = max_seconds
+        self.callbacks = callbacks
+        self.solver = solver
+        self.backend = backend
+        self.warm_start = warm_start
+
+    def _check_parameters(self) -> None:
+        validation.positive("C", self.C)
+        validation.share("nu", self.nu)
+        self._check_shared_parameters()
+
+    def _formulate(self, y: Vector, cost: Vector) -> DualProblem:
+        return nu_regression_problem(y, cost, float(self.nu))
+
+    def _keep_tube(self, proof: Certificate) -> None:
+        self.epsilon_ = tube(proof.levels)
