@@ -103,23 +103,31 @@ def check(
         assert part.gap <= at_most * truth.gap + rounding * size
         assert part.primal == pytest.approx(truth.primal, rel=1e-5)
         assert part.dual == pytest.approx(truth.dual, rel=1e-5)
-        assert part.gap == pytest.approx(part.primal - part.dual, abs=NOISE * size)
-        quotient = part.gap / max(abs(part.primal), abs(part.dual))
-        if part.arithmetic == "float64":
-            assert part.relative_gap == pytest.approx(quotient)
-        else:  # the values are float32's; the quotient allows for that
-            assert quotient <= part.relative_gap <= 1.01 * quotient
+        assert abs(part.dual - truth.dual) <= part.value_error + NOISE * size
+        assert abs(part.primal - truth.primal) <= part.value_error + (part.gap - truth.gap) + NOISE * size
+        assert part.value_error == 0.0 or part.arithmetic != "float64"
+        check_relative_gap(part)
+        assert truth.gap / size <= part.relative_gap + NOISE
         assert part.gap_terms.min() >= 0
         assert part.gap_terms.sum() == pytest.approx(part.gap, rel=1e-6, abs=NOISE * size)
     proof = model.certificate_
+    check_relative_gap(proof)
     if proof.parts:
         assert proof.gap == pytest.approx(sum(part.gap for part in proof.parts))
         assert proof.primal == pytest.approx(sum(part.primal for part in proof.parts))
+        assert proof.value_error == pytest.approx(sum(part.value_error for part in proof.parts))
         assert proof.kkt_violation == max(part.kkt_violation for part in proof.parts)
         assert proof.gap_terms.shape == (len(proof.parts), len(y))
     else:
         assert proof.gap_terms.shape == (len(y),)
     assert proof.gap_terms.sum() == pytest.approx(proof.gap, rel=1e-6, abs=1e-9 * abs(proof.primal))
+
+
+def check_relative_gap(proof: Certificate) -> None:
+    """The gap is the difference of the values, and relative to the larger of them, less how far off that may be."""
+    size = max(abs(proof.primal), abs(proof.dual))
+    assert proof.gap == pytest.approx(proof.primal - proof.dual, abs=NOISE * size)
+    assert proof.relative_gap == pytest.approx(proof.gap / (size - proof.value_error), rel=1e-12)
 
 
 BREAST = StandardScaler().fit_transform(load_breast_cancer().data), load_breast_cancer().target
@@ -271,6 +279,14 @@ def test_a_wrong_claim_of_a_solver_is_not_believed(lie: float) -> None:
 def test_sparse_data_get_the_same_certificate(many: tuple[Any, Any]) -> None:
     X, y = many[0] * (np.random.default_rng(0).random(many[0].shape) < 0.2), many[1]
     model = SVC(gamma=0.2).fit(sp.csr_array(X), y)
+    check(model, X, y, at_most=1.1)
+
+
+def test_several_classes_of_many_samples() -> None:
+    """What the values of the machines may be off, those of all together may be off by the sum."""
+    X, y = make_classification(6000, 10, n_classes=3, n_informative=6, class_sep=0.7, random_state=0)
+    model = SVC().fit(X, y)
+    assert model.certificate_.value_error > 0.0
     check(model, X, y, at_most=1.1)
 
 

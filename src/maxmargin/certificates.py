@@ -40,11 +40,11 @@ TINY = float(np.finfo(float).tiny)
 class Certificate:
     """What was proved of a model.
 
-    ``gap = primal - dual >= 0`` bounds how far the model's objective is from the optimum; ``relative_gap`` divides it
-    by the larger of the two values, less what a solver's arithmetic may have added to that. ``gap_terms`` are its
-    shares, one per training sample (a row per machine if there
-    are several). ``levels`` are the multipliers of the equality constraints that the primal value belongs to, ``bias`` is
-    the intercept: minus their mean. ``seconds`` is the time this took.
+    ``gap = primal - dual >= 0`` bounds how far the model's objective is from the optimum. ``gap_terms`` are its shares,
+    one per training sample (a row per machine if there are several). The two values themselves may be off, both by the
+    same and by at most ``value_error``: zero if all was computed in float64. ``relative_gap`` divides the gap by the larger
+    of their sizes, less that. ``levels`` are the multipliers of the equality constraints that the primal value belongs to,
+    ``bias`` is the intercept: minus their mean. ``seconds`` is the time this took.
     """
 
     primal: float
@@ -59,6 +59,7 @@ class Certificate:
     seconds: float = field(compare=False)
     gap_terms: NDArray[np.float64] = field(repr=False)
     levels: tuple[float, ...] = ()
+    value_error: float = 0.0
     parts: tuple[Certificate, ...] = field(default=(), repr=False)
 
     def holds(self, tol: float) -> bool:
@@ -154,34 +155,38 @@ def _summarise(
     dual = problem.dual_value(beta, gradient)
     residuals = np.abs(problem.residuals(beta))
     gap = float(terms.sum() + residuals @ np.abs(levels))
-    primal = dual + gap
-    scale = max(max(abs(primal), abs(dual)) - value_error, TINY)
     return Certificate(
-        primal=primal,
+        primal=dual + gap,
         dual=dual,
         gap=gap,
-        relative_gap=gap / scale if math.isfinite(gap) else math.inf,
+        relative_gap=_relative(gap, dual, value_error),
         kkt_violation=problem.violation(beta, gradient),
         box_residual=float(np.maximum(problem.lower - beta, beta - problem.upper).max(initial=0.0)),
         equality_residual=float(residuals.max(initial=0.0)),
         arithmetic=arithmetic,
         bias=0.0 - float(np.mean(levels)) if len(levels) else 0.0,
         levels=tuple(levels.tolist()),
+        value_error=value_error,
         seconds=time.perf_counter() - started,
         gap_terms=terms,
     )
 
 
+def _relative(gap: float, dual: float, value_error: float) -> float:
+    """The largest quotient of the gap and the larger of the two values that their errors allow."""
+    return gap / max(max(abs(dual + gap), abs(dual)) - value_error, TINY) if math.isfinite(gap) else math.inf
+
+
 def combine(parts: Sequence[Certificate], gap_terms: NDArray[np.float64]) -> Certificate:
     """The certificate of several machines together: their objectives add up."""
-    primal, dual = sum(part.primal for part in parts), sum(part.dual for part in parts)
-    gap = sum(part.gap for part in parts)
+    dual, gap = sum(part.dual for part in parts), sum(part.gap for part in parts)
+    value_error = sum(part.value_error for part in parts)
     arithmetics = {part.arithmetic for part in parts}
     return Certificate(
-        primal=primal,
+        primal=dual + gap,
         dual=dual,
         gap=gap,
-        relative_gap=gap / max(abs(primal), abs(dual), TINY) if math.isfinite(gap) else math.inf,
+        relative_gap=_relative(gap, dual, value_error),
         kkt_violation=max(part.kkt_violation for part in parts),
         box_residual=max(part.box_residual for part in parts),
         equality_residual=max(part.equality_residual for part in parts),
@@ -189,6 +194,7 @@ def combine(parts: Sequence[Certificate], gap_terms: NDArray[np.float64]) -> Cer
         if len(arithmetics) == 1
         else "float64 on the samples whose share of the gap can differ from zero",
         bias=float("nan"),
+        value_error=value_error,
         seconds=sum(part.seconds for part in parts),
         gap_terms=gap_terms,
         parts=tuple(parts),
