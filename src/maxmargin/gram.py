@@ -31,6 +31,11 @@ class Gram(ABC):
     @abstractmethod
     def __len__(self) -> int: ...
 
+    @property
+    def n_samples(self) -> int:
+        """The samples behind the variables: the length of a row that has to be computed."""
+        return len(self)
+
     @abstractmethod
     def tile(self, members: Indices, shift: Vector | None = None) -> Any:
         """K[members, members] + diag(shift), in the form the backend's `solve_tile` takes."""
@@ -82,6 +87,10 @@ class DoubledGram(Gram):
 
     def __len__(self) -> int:
         return 2 * len(self.single)
+
+    @property
+    def n_samples(self) -> int:
+        return self.single.n_samples
 
     def _sample(self, variables: Indices) -> Indices:
         return variables % np.int32(len(self.single))

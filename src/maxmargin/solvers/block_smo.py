@@ -181,7 +181,7 @@ class _Run:
         self.idle = 0  # iterations since the dual value last rose
         self._corrections = 0
         self._exact = gram.dtype == np.float64  # whether the gradient is exact where it decides anything
-        n = len(problem)
+        n = gram.n_samples
         self._pool_size = max(2 * TILE, int(POOL_SHARE * n)) if pools and n > 4 * TILE and not gram.remembers else 0
 
     # --- the loop -------------------------------------------------------------------------------------------------
@@ -198,7 +198,7 @@ class _Run:
                 return Status.CONVERGED
             if ended is not None:
                 return ended
-            members, complete = self._choose(TILE, iteration)
+            members, complete = self._choose(self._tile_size(), iteration)
             near = self.violation.value <= (NEAR * self.tol if complete else self.tol)
             if near and stop is not None and not self._exact:
                 moved = self._correct(members, complete)
@@ -211,6 +211,11 @@ class _Run:
             if not moved or self.idle > PATIENCE:
                 return Status.STALLED
         raise AssertionError("unreachable")
+
+    def _tile_size(self) -> int:
+        """Large enough for all free variables and as many violators as half of them, if that can be: where many are free, a
+        tile of some of them takes very many small steps."""
+        return min(max(TILE, int(1.5 * self.violation.n_free)), LARGEST_TILE)
 
     def _choose(self, size: int, seed: int) -> tuple[Indices, bool]:
         return self.backend.choose_working_set(
