@@ -4,6 +4,8 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <omp.h>
+
 #include <stdexcept>
 
 #include "maxmargin/blas.hpp"
@@ -177,6 +179,15 @@ void bind(nb::module_& module, const char* samples_name, const char* gram_name, 
             results.append(nb::make_tuple(p.result.steps, p.result.violation, p.result.lowest_curvature, p.result.level));
         return results;
     });
+    module.def("fill_tile_from", [](Matrix<const T> matrix, Vector<const std::int32_t> members, Tile<T>& tile) {
+        nb::gil_scoped_release release;
+        fill_tile_from(matrix.data(), matrix.stride(0), members.data(), static_cast<int>(members.shape(0)), tile);
+    });
+    module.def("accumulate_from", [](Matrix<const T> matrix, Vector<const std::int32_t> rows, Vector<const double> weights,
+                                     std::int64_t first, std::int64_t last, Vector<double> out) {
+        nb::gil_scoped_release release;
+        accumulate_from(matrix.data(), matrix.stride(0), rows.data(), weights.data(), rows.shape(0), first, last, out.data());
+    });
     module.def("weighted_sums", [](const Kernel& kernel, const Samples<T>& support, Samples<T>& queries, Matrix<const double> weights,
                                    std::vector<std::int64_t> group_ends, nb::ndarray<double, nb::ndim<3>, nb::c_contig> sums) {
         nb::gil_scoped_release release;
@@ -192,6 +203,8 @@ NB_MODULE(_native, module) {
     module.def("make_kernel", &make_kernel);
     module.def("use_blas", &use_blas);
     module.def("instruction_set", &instruction_set);
+    module.def("n_threads", &omp_get_max_threads);
+    module.def("use_threads", &omp_set_num_threads);  // of the calling thread
     bind<float>(module, "Samples32", "Gram32", "Tile32");
     bind<double>(module, "Samples64", "Gram64", "Tile64");
     nb::class_<Violation>(module, "Violation")

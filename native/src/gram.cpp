@@ -87,6 +87,40 @@ void Gram<T>::accumulate(const std::int32_t* rows, const double* weights, std::i
     }
 }
 
+// out[c] += sum_a weights[a] rows[a][c], c < width
+template <class T>
+void accumulate_rows(const std::vector<const T*>& rows, const double* weights, std::int64_t width, double* out) {
+    constexpr std::int64_t stretch = 2048;  // columns: their sums stay in the first-level cache
+#pragma omp parallel for schedule(dynamic, 1) if (static_cast<std::int64_t>(rows.size()) * width > entries_worth_threads)
+    for (std::int64_t c = 0; c < width; c += stretch) {
+        const T* pointers[64];
+        for (std::size_t a = 0; a < rows.size(); a += 64) {
+            const int count = static_cast<int>(std::min<std::size_t>(64, rows.size() - a));
+            for (int b = 0; b < count; ++b) pointers[b] = rows[a + b] + c;
+            loops<T>().accumulate(pointers, count, static_cast<int>(std::min(stretch, width - c)), weights + a, out + c);
+        }
+    }
+}
+
+template <class T>
+void accumulate_from(const T* matrix, std::int64_t stride, const std::int32_t* rows, const double* weights, std::int64_t n_rows,
+                     std::int64_t first, std::int64_t last, double* out) {
+    std::vector<const T*> starts(n_rows);
+    for (std::int64_t a = 0; a < n_rows; ++a) starts[a] = matrix + rows[a] * stride + first;
+    accumulate_rows(starts, weights, last - first, out);
+}
+
+template <class T>
+void fill_tile_from(const T* matrix, std::int64_t stride, const std::int32_t* members, int n_members, Tile<T>& tile) {
+    tile.resize(n_members);
+#pragma omp parallel for schedule(dynamic, 16) if (static_cast<std::int64_t>(n_members) * n_members > entries_worth_threads)
+    for (int a = 0; a < n_members; ++a) {
+        const T* from = matrix + members[a] * stride;
+        T* to = tile.row(a);
+        for (int b = 0; b < n_members; ++b) to[b] = from[members[b]];
+    }
+}
+
 template <class T>
 void Gram<T>::accumulate_segment(const std::int32_t* rows, const double* weights, std::int64_t n_rows, int segment, double* out) {
     const auto& vector_loops = loops<T>();
@@ -110,17 +144,7 @@ void Gram<T>::accumulate_segment(const std::int32_t* rows, const double* weights
     std::vector<T*> places(missing.size());
     for (std::size_t a = 0; a < missing.size(); ++a) places[a] = cache_.claim(missing[a], segment);
 
-    constexpr std::int64_t stretch = 2048;  // columns: their sums stay in the first-level cache
-#pragma omp parallel for schedule(dynamic, 1) if (static_cast<std::int64_t>(kept.size()) * (last - first) > entries_worth_threads)
-    for (std::int64_t c = first; c < last; c += stretch) {
-        const int width = static_cast<int>(std::min(stretch, last - c));
-        const T* pointers[64];
-        for (std::size_t a = 0; a < kept.size(); a += 64) {
-            const int count = static_cast<int>(std::min<std::size_t>(64, kept.size() - a));
-            for (int b = 0; b < count; ++b) pointers[b] = kept[a + b] + (c - first);
-            vector_loops.accumulate(pointers, count, width, kept_weights.data() + a, out + (c - first));
-        }
-    }
+    accumulate_rows(kept, kept_weights.data(), last - first, out);
     if (missing.empty()) return;
     entries_computed_ += static_cast<std::int64_t>(missing.size()) * (last - first);
     const Samples<T> chosen(samples_, missing.data(), static_cast<std::int64_t>(missing.size()));
@@ -305,6 +329,8 @@ void weighted_sums(const Kernel& kernel, const Samples<T>& support, const Sample
     template class RowCache<T>;    \
     template class Gram<T>;        \
     template void solve_tiles(const Gram<T>&, std::vector<SmallProblem<T>>&);                                  \
+    template void fill_tile_from(const T*, std::int64_t, const std::int32_t*, int, Tile<T>&);                  \
+    template void accumulate_from(const T*, std::int64_t, const std::int32_t*, const double*, std::int64_t, std::int64_t, std::int64_t, double*); \
     template void weighted_sums(const Kernel&, const Samples<T>&, const Samples<T>&, const double*, int, const std::vector<std::int64_t>&, double*);
 MAXMARGIN_GRAM(float)
 MAXMARGIN_GRAM(double)

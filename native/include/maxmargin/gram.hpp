@@ -93,6 +93,15 @@ private:
     std::int64_t entries_computed_ = 0;
 };
 
+// The same two operations over a kernel matrix that is there as a whole, symmetric, with rows `stride` entries apart. They only
+// read it, so several threads may.
+template <class T>
+void fill_tile_from(const T* matrix, std::int64_t stride, const std::int32_t* members, int n_members, Tile<T>& tile);
+// out += sum_a weights[a] matrix[rows[a]] over the columns first <= c < last
+template <class T>
+void accumulate_from(const T* matrix, std::int64_t stride, const std::int32_t* rows, const double* weights, std::int64_t n_rows,
+                     std::int64_t first, std::int64_t last, double* out);
+
 // A dual problem small enough for one tile; see TileProblem. After `tolerance` is reached it is polished to `polish`.
 template <class T>
 struct SmallProblem {

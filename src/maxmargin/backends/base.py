@@ -53,6 +53,11 @@ class Backend(ABC):
         """The kernel matrix of X, whose rows are cut at `segments` (0, ..., n)."""
 
     @abstractmethod
+    def whole(self, matrix: NDArray[Any], exact: Gram, segments: tuple[int, ...]) -> Gram:
+        """A kernel matrix that is there as a whole, of which `exact` computes the entries in float64. Several of these may
+        read the same matrix at the same time."""
+
+    @abstractmethod
     def measure_violation(self, problem: DualProblem, beta: Vector, gradient: Vector) -> Violation: ...
 
     @abstractmethod
@@ -113,6 +118,14 @@ class Backend(ABC):
 
         `groups` are the sizes of the groups, which follow each other. Computed in the arithmetic of the queries.
         """
+
+    @property
+    def n_threads(self) -> int:
+        """How many threads a computation uses."""
+        return 1
+
+    def use_one_thread(self) -> None:
+        """From now on, in computations that the calling thread asks for."""
 
     def session(self, entries: int) -> AbstractContextManager[Any]:
         """What has to hold while this backend computes about so many kernel entries (thread settings, say)."""

@@ -43,6 +43,9 @@ class NativeBackend(Backend):
             return BlockGram(kernel, X, cache_bytes, segments)
         return NativeGram(kernel, _packable(kernel, X), dtype, cache_bytes, segments)
 
+    def whole(self, matrix: NDArray[Any], exact: Gram, segments: tuple[int, ...]) -> Gram:
+        return MatrixGram(matrix, exact, segments, tuple(range(len(segments) - 1)))
+
     def measure_violation(self, problem: DualProblem, beta: Vector, gradient: Vector) -> Violation:
         return _native.measure_violation(beta, problem.lower, problem.upper, gradient, problem.edges)
 
@@ -125,6 +128,13 @@ class NativeBackend(Backend):
             sums,
         )
         return sums
+
+    @property
+    def n_threads(self) -> int:
+        return _native.n_threads()
+
+    def use_one_thread(self) -> None:
+        _native.use_threads(1)
 
     def session(self, entries: int) -> AbstractContextManager[Any]:
         return nullcontext() if entries < WORTH_SETTING_THREADS else _blas_threads_off
@@ -231,6 +241,55 @@ class NativeGram(Gram):
             [np.arange(self._edges[s], self._edges[s + 1], dtype=np.int32) for s in segments]
         )
         return part
+
+
+class MatrixGram(Gram):
+    """A kernel matrix that is there as a whole, in float32 or float64; or some segments of it."""
+
+    def __init__(self, matrix: NDArray[Any], exact: Gram, edges: tuple[int, ...], chosen: tuple[int, ...]) -> None:
+        self._matrix, self._exact = matrix, exact
+        self.dtype = matrix.dtype
+        self._segments = [(edges[s], edges[s + 1]) for s in chosen]
+        self._edges = edges
+        self._members = np.concatenate([np.arange(*segment, dtype=np.int32) for segment in self._segments])
+        self._tile: Any = (_native.Tile32 if self.dtype == np.float32 else _native.Tile64)()
+
+    def __len__(self) -> int:
+        return len(self._members)
+
+    def tile(self, members: Indices, shift: Vector | None = None) -> Any:
+        _native.fill_tile_from(self._matrix, self._members[members], self._tile)
+        if shift is not None:
+            self._tile.add_to_diagonal(shift)
+        return self._tile
+
+    def largest_diagonal(self) -> float:
+        return float(self._matrix.diagonal().max())
+
+    def accumulate(self, rows: Indices, weights: Vector, out: Vector) -> None:
+        at = 0
+        for first, last in self._segments:
+            _native.accumulate_from(self._matrix, self._members[rows], weights, first, last, out[at : at + last - first])
+            at += last - first
+
+    def exact_sums(self, rows: Indices, weights: Vector, at: Indices) -> Vector:
+        return self._exact.exact_sums(rows, weights, at)
+
+    def in_float64(self) -> Gram:
+        return self if self.dtype == np.float64 else self._exact.in_float64()
+
+    @property
+    def remembers(self) -> bool:
+        return True
+
+    def subset(self, members: Indices) -> Gram:
+        return self._exact.subset(members)
+
+    def release(self) -> None:
+        """Nothing: the matrix is whole."""
+
+    def restrict(self, segments: tuple[int, ...]) -> Gram:
+        return MatrixGram(self._matrix, self._exact.restrict(segments), self._edges, segments)
 
 
 def _evaluates(kernel: Kernel, X: Any) -> bool:

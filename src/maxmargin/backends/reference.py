@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from maxmargin.backends.base import Backend, Indices, TileResult, Vector, Violation
 from maxmargin.formulations import DualProblem
-from maxmargin.gram import BlockGram, sums_by_blocks
-from maxmargin.kernels import Kernel
+from maxmargin.gram import BlockGram, Gram, sums_by_blocks
+from maxmargin.kernels import Kernel, Precomputed
 
 CURVATURE_FLOOR = 1e-12  # of a pair, as in LIBSVM: duplicates have none
 SHARE_FOR_FREE = 0.75  # of a working set, when there are more free variables than fit
@@ -24,6 +24,9 @@ class ReferenceBackend(Backend):
         self, kernel: Kernel, X: Any, dtype: np.dtype[Any], cache_bytes: int, segments: tuple[int, ...]
     ) -> BlockGram:
         return BlockGram(kernel, X, cache_bytes, segments)
+
+    def whole(self, matrix: NDArray[Any], exact: Gram, segments: tuple[int, ...]) -> Gram:
+        return BlockGram(Precomputed(), matrix, 0, segments)
 
     def measure_violation(self, problem: DualProblem, beta: Vector, gradient: Vector) -> Violation:
         rise, fall = beta < problem.upper, beta > problem.lower

@@ -5,7 +5,7 @@ dual variables. The fast backends know the named kernels and evaluate them thems
 reference, and all there is for a precomputed matrix or a callable.
 """
 
-from maxmargin.kernels.base import Kernel
+from maxmargin.kernels.base import Kernel, NamedKernel
 from maxmargin.kernels.choose import KERNEL_NAMES, make_kernel, resolve_gamma
 from maxmargin.kernels.custom import Custom, Precomputed
 from maxmargin.kernels.standard import RBF, Exponential, Laplacian, Linear, Polynomial, Sigmoid
@@ -18,6 +18,7 @@ __all__ = [
     "Kernel",
     "Laplacian",
     "Linear",
+    "NamedKernel",
     "Polynomial",
     "Precomputed",
     "Sigmoid",

@@ -22,7 +22,6 @@ class Precomputed(Kernel):
 
     name: ClassVar[str] = "precomputed"
     definite: ClassVar[bool] = False  # type: ignore[misc]
-    named: ClassVar[bool] = False
 
     def block(self, A: Any, B: Any) -> Matrix:
         return np.asarray(A[:, np.asarray(B)], dtype=np.float64)
@@ -35,7 +34,6 @@ class Custom(Kernel):
     function: Callable[[Any, Any], Any]
     name: ClassVar[str] = "callable"
     definite: ClassVar[bool] = False  # type: ignore[misc]
-    named: ClassVar[bool] = False
 
     def block(self, A: Any, B: Any) -> Matrix:
         values = self.function(A, B)

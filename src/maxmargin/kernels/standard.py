@@ -6,6 +6,9 @@
     laplacian     exp(-gamma |x - z|_1)                   gamma = 1 / sigma
     exponential   exp(-gamma |x - z|)                     gamma = 1 / sigma
     sigmoid       tanh(gamma <x, z> + coef0)              not positive semi-definite in general
+
+Each is a function of one number about two samples: their dot product or a distance (`pairing`), which is the same for all
+values of the parameters.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.metrics.pairwise import manhattan_distances
 
-from maxmargin.kernels.base import Kernel, Matrix
+from maxmargin.kernels.base import Matrix, NamedKernel
 
 
 def _wide(A: Any) -> Any:
@@ -50,18 +53,21 @@ def _squared_distances(A: Any, B: Any) -> Matrix:
 
 
 @dataclass(frozen=True)
-class Linear(Kernel):
+class Linear(NamedKernel):
     name: ClassVar[str] = "linear"
 
-    def block(self, A: Any, B: Any) -> Matrix:
+    def pairing(self, A: Any, B: Any) -> Matrix:
         return _dots(A, B)
+
+    def of_pairing(self, values: NDArray[Any]) -> NDArray[Any]:
+        return values
 
     def diag(self, A: Any) -> NDArray[np.float64]:
         return _squared_norms(A)
 
 
 @dataclass(frozen=True)
-class Polynomial(Kernel):
+class Polynomial(NamedKernel):
     name: ClassVar[str] = "poly"
     degree: float = 3
     gamma: float = 1.0
@@ -71,61 +77,76 @@ class Polynomial(Kernel):
     def definite(self) -> bool:  # type: ignore[override]
         return self.coef0 >= 0 and float(self.degree).is_integer()
 
-    def block(self, A: Any, B: Any) -> Matrix:
-        return (self.gamma * _dots(A, B) + self.coef0) ** self.degree
+    def pairing(self, A: Any, B: Any) -> Matrix:
+        return _dots(A, B)
+
+    def of_pairing(self, values: NDArray[Any]) -> NDArray[Any]:
+        return (self.gamma * values + self.coef0) ** self.degree
 
     def diag(self, A: Any) -> NDArray[np.float64]:
         return (self.gamma * _squared_norms(A) + self.coef0) ** self.degree
 
 
 @dataclass(frozen=True)
-class RBF(Kernel):
+class RBF(NamedKernel):
     name: ClassVar[str] = "rbf"
     shift_invariant: ClassVar[bool] = True
     gamma: float = 1.0
 
-    def block(self, A: Any, B: Any) -> Matrix:
-        return np.exp(-self.gamma * _squared_distances(A, B))
+    def pairing(self, A: Any, B: Any) -> Matrix:
+        return _squared_distances(A, B)
+
+    def of_pairing(self, values: NDArray[Any]) -> NDArray[Any]:
+        return np.exp(-self.gamma * values)
 
     def diag(self, A: Any) -> NDArray[np.float64]:
         return np.ones(A.shape[0])
 
 
 @dataclass(frozen=True)
-class Laplacian(Kernel):
+class Laplacian(NamedKernel):
     name: ClassVar[str] = "laplacian"
     shift_invariant: ClassVar[bool] = True
     gamma: float = 1.0
 
-    def block(self, A: Any, B: Any) -> Matrix:
-        return np.asarray(np.exp(-self.gamma * manhattan_distances(_wide(A), _wide(B))))
+    def pairing(self, A: Any, B: Any) -> Matrix:
+        return np.asarray(manhattan_distances(_wide(A), _wide(B)))
+
+    def of_pairing(self, values: NDArray[Any]) -> NDArray[Any]:
+        return np.exp(-self.gamma * values)
 
     def diag(self, A: Any) -> NDArray[np.float64]:
         return np.ones(A.shape[0])
 
 
 @dataclass(frozen=True)
-class Exponential(Kernel):
+class Exponential(NamedKernel):
     name: ClassVar[str] = "exponential"
     shift_invariant: ClassVar[bool] = True
     gamma: float = 1.0
 
-    def block(self, A: Any, B: Any) -> Matrix:
-        return np.exp(-self.gamma * np.sqrt(_squared_distances(A, B)))
+    def pairing(self, A: Any, B: Any) -> Matrix:
+        return np.sqrt(_squared_distances(A, B))
+
+    def of_pairing(self, values: NDArray[Any]) -> NDArray[Any]:
+        return np.exp(-self.gamma * values)
 
     def diag(self, A: Any) -> NDArray[np.float64]:
         return np.ones(A.shape[0])
 
 
 @dataclass(frozen=True)
-class Sigmoid(Kernel):
+class Sigmoid(NamedKernel):
     name: ClassVar[str] = "sigmoid"
     definite: ClassVar[bool] = False  # type: ignore[misc]
     gamma: float = 1.0
     coef0: float = 0.0
 
-    def block(self, A: Any, B: Any) -> Matrix:
-        return np.tanh(self.gamma * _dots(A, B) + self.coef0)
+    def pairing(self, A: Any, B: Any) -> Matrix:
+        return _dots(A, B)
+
+    def of_pairing(self, values: NDArray[Any]) -> NDArray[Any]:
+        return np.tanh(self.gamma * values + self.coef0)
 
     def diag(self, A: Any) -> NDArray[np.float64]:
         return np.tanh(self.gamma * _squared_norms(A) + self.coef0)
