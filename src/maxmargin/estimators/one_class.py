@@ -17,6 +17,9 @@ from maxmargin.estimators.tasks import TaskTree, with_callbacks
 from maxmargin.formulations import one_class_problem
 from maxmargin.gram import Gram
 
+#: Relative: samples this close to the plane are on it. They are inliers, whatever rounding makes of their decisions.
+ON_THE_PLANE = 1e-10
+
 
 class OneClassSVM(OutlierMixin, KernelMachine):  # type: ignore[misc]
     r"""Outlier detection by a one-class support vector machine, exact, with a duality-gap certificate.
@@ -100,7 +103,8 @@ class OneClassSVM(OutlierMixin, KernelMachine):  # type: ignore[misc]
 
         solutions, proofs = self._train([problem], place, len(weights), control, tasks)
         support = np.flatnonzero(solutions[0].beta)
-        self._keep_support(samples, support, solutions[0].beta[None, support], np.array([proofs[0].bias]))
+        bias = proofs[0].bias + ON_THE_PLANE * abs(proofs[0].bias)
+        self._keep_support(samples, support, solutions[0].beta[None, support], np.array([bias]))
         self.n_support_ = np.array([len(support)], dtype=np.int32)
         self.offset_ = -self.intercept_
         self._keep_course(samples, solutions, proofs[0])
