@@ -108,6 +108,7 @@ class OneClassSVM(OutlierMixin, KernelMachine):  # type: ignore[misc]
         self.n_support_ = np.array([len(support)], dtype=np.int32)
         self.offset_ = -self.intercept_
         self._keep_course(samples, solutions, proofs[0])
+        self.n_iter_ = int(self.n_iter_[0])
         self._finish(samples, control, tasks)
         return self
 

@@ -23,6 +23,7 @@ from maxmargin.gram import DoubledGram, Gram
 Vector = NDArray[np.float64]
 
 LOSSES = ("epsilon_insensitive", "squared_epsilon_insensitive")
+FINITE = " and finite (a large C is a tube that hardly any sample leaves)"
 
 
 class KernelRegression(RegressorMixin, KernelMachine):  # type: ignore[misc]
@@ -55,6 +56,7 @@ class KernelRegression(RegressorMixin, KernelMachine):  # type: ignore[misc]
         support = np.flatnonzero(beta)
         self._keep_support(X, support, beta[None, support], np.array([proofs[0].bias]))
         self._keep_course(X, solutions, replace(proofs[0], gap_terms=merge_halves(proofs[0].gap_terms)))
+        self.n_iter_ = int(self.n_iter_[0])
         self._keep_tube(proofs[0])
         self._finish(X, control, tasks)
         return self
@@ -143,7 +145,7 @@ class SVR(KernelRegression):
         self.warm_start = warm_start
 
     def _check_parameters(self) -> None:
-        validation.positive("C", self.C)
+        validation.positive("C", self.C, hint=FINITE)
         validation.positive("epsilon", self.epsilon, zero_ok=True)
         validation.choice("loss", self.loss, LOSSES)
         self._check_shared_parameters()
@@ -215,7 +217,7 @@ class NuSVR(KernelRegression):
         self.warm_start = warm_start
 
     def _check_parameters(self) -> None:
-        validation.positive("C", self.C)
+        validation.positive("C", self.C, hint=FINITE)
         validation.share("nu", self.nu)
         self._check_shared_parameters()
 
