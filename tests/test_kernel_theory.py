@@ -147,9 +147,9 @@ def test_a_linear_machine_on_the_features_is_the_kernel_machine():
 
 
 def test_errors_of_the_maps():
-    with pytest.raises(ValueError, match="coef0=-1.0.*no feature map"):
+    with pytest.raises(ValueError, match=r"coef0=-1\.0.*no feature map"):
         polynomial_features(X, 2, 1.0, -1.0)
-    with pytest.raises(ValueError, match="degree=2.5"):
+    with pytest.raises(ValueError, match=r"degree=2\.5"):
         polynomial_features(X, 2.5)
     with pytest.raises(ValueError, match="use the kernel"):
         polynomial_features(np.ones((1, 1000)), 4)
