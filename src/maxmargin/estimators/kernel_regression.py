@@ -1,0 +1,323 @@
+"""Kernel linear regression, with a ridge term, exact, and with a certificate."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable
+from numbers import Integral
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted
+
+from maxmargin.backends import BACKENDS, Backend, make_backend
+from maxmargin.certificates import ROUNDING, Certificate
+from maxmargin.control import Control
+from maxmargin.estimators import validation
+from maxmargin.kernels import KERNEL_NAMES, Kernel, Precomputed, make_kernel, resolve_gamma
+from maxmargin.solution import Status
+from maxmargin.solvers import ridge
+from maxmargin.solvers.ridge import RidgeProblem, RidgeSolution
+
+Vector = NDArray[np.float64]
+Matrix = NDArray[np.float64]
+Indices = NDArray[np.integer[Any]]
+
+SOLVERS = ("cholesky", "cg", "sgd")
+TOLERANCE = {"cholesky": 1e-10, "cg": 1e-10, "sgd": 1e-3}  # what "auto" means
+TINY = float(np.finfo(float).tiny)
+
+
+class KernelRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ignore[misc]
+    r"""Linear regression in the feature space of a kernel, with a ridge term, exact, with a duality-gap certificate.
+
+    .. math:: \min_w \tfrac12 \sum_i s_i (y_i - w \cdot \phi(x_i))^2 + \tfrac{\alpha}{2} \lVert w \rVert^2,
+              \qquad w = \sum_i \beta_i \phi(x_i)
+
+    The model of :class:`sklearn.kernel_ridge.KernelRidge`. There is no intercept: centre y, or take a kernel whose feature
+    map has a constant, such as ``poly`` with ``coef0=1``.
+
+    Parameters
+    ----------
+    alpha : float, default=1.0
+        The ridge term; zero is plain linear regression.
+    kernel, degree, gamma, coef0, sigma
+        As in :class:`maxmargin.SVC`.
+    solver : {"auto", "cholesky", "cg", "sgd"}, default="auto"
+        ``cholesky`` factors the kernel matrix, ``cg`` is conjugate gradients without the matrix in memory, ``sgd`` is the
+        dual mini-batch gradient ascent. ``auto`` is ``cholesky`` if the matrix fits into ``cache_size``, else ``cg``;
+        ``solver_`` tells what ran.
+    tol : float or "auto", default="auto"
+        The largest residual of the normal equations that is accepted, relative to the largest target; "auto" is 1e-3
+        for ``sgd`` and 1e-10 for the others.
+    max_iter : int, default=1000
+        A limit on the conjugate gradient steps, or on the epochs of ``sgd``; -1 for none.
+    max_seconds : float, optional
+        Stop after this time with the model as it is, and its certificate.
+    cache_size : float or "auto", default="auto"
+        A budget in MB for the kernel matrix; "auto" is half of the free memory.
+    batch_size : int, default=32
+        Samples of a step of ``sgd``.
+    learning_rate : float or "auto", default="auto"
+        Of ``sgd``; "auto" is one with which every step makes progress.
+    random_state : int, RandomState instance or None, default=None
+        Draws the batches of ``sgd`` and the landmarks of ``cg``.
+    backend : {"auto", "native", "reference"}, default="auto"
+        Who computes.
+
+    Attributes
+    ----------
+    dual_coef_ : array of shape (n_samples,) or (n_samples, n_targets)
+        The coefficients beta.
+    X_fit_ : array or CSR
+        The training samples, which the kernel compares a query with; empty for a precomputed kernel.
+    certificate_ : Certificate
+        Primal value, dual value, duality gap, and as ``kkt_violation`` the largest residual of the normal equations.
+    status_ : Status
+        How the fit ended; its value is a sentence.
+    trace_ : Trace
+        The course of the fit; an entry for each epoch of ``sgd``, for each true residual of the others.
+    n_iter_, solver_, arithmetic_, kernel_, gamma_, fit_seconds_
+        What ran, for how long, and in which arithmetic.
+    """
+
+    def __init__(
+        self,
+        alpha: float = 1.0,
+        *,
+        kernel: str | Callable[..., Any] = "rbf",
+        degree: float = 3,
+        gamma: float | str = "scale",
+        coef0: float = 0.0,
+        sigma: float | None = None,
+        solver: str = "auto",
+        tol: float | str = "auto",
+        max_iter: int = 1000,
+        max_seconds: float | None = None,
+        cache_size: float | str = "auto",
+        batch_size: int = 32,
+        learning_rate: float | str = "auto",
+        random_state: Any = None,
+        backend: str = "auto",
+    ) -> None:
+        self.alpha = alpha
+        self.kernel = kernel
+        self.degree = degree
+        self.gamma = gamma
+        self.coef0 = coef0
+        self.sigma = sigma
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.max_seconds = max_seconds
+        self.cache_size = cache_size
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.random_state = random_state
+        self.backend = backend
+
+    # --- fit ------------------------------------------------------------------------------------------------------
+
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Find beta; Ctrl-C leaves the model as far as it came, with its certificate, and is raised again."""
+        self._check_parameters()
+        control = Control(self.max_seconds, self.max_iter)
+        X, target, weights = self._validate(X, y, sample_weight)
+        problem = RidgeProblem(target.reshape(len(target), -1), weights, float(self.alpha))
+        K = self._place(X)
+        with control.running(), np.errstate(over="ignore", invalid="ignore"):  # what is not finite is an error below
+            solution = self._solve(problem, K, control)
+        beta = problem.root * solution.scaled
+        if not np.isfinite(beta).all():
+            raise ValueError("The dual coefficients are not finite: scale the features and the targets, or raise alpha")
+        self.dual_coef_ = beta if target.ndim == 2 else beta[:, 0]
+        self.X_fit_ = np.empty((0, 0)) if isinstance(self.kernel_, Precomputed) else X
+        self.certificate_ = _certify(problem, K, solution)
+        self.status_, self.trace_, self.n_iter_ = solution.status, solution.trace, solution.steps
+        self.arithmetic_ = solution.arithmetic
+        self.fit_seconds_ = control.seconds
+        if control.interrupted:
+            raise KeyboardInterrupt(self.status_.value)
+        self._speak_of_trouble()
+        return self
+
+    def _check_parameters(self) -> None:
+        validation.positive("alpha", self.alpha, zero_ok=True)
+        validation.finite("coef0", self.coef0)
+        validation.positive("degree", self.degree, zero_ok=True)
+        for name, value in (("tol", self.tol), ("learning_rate", self.learning_rate)):
+            if value != "auto":
+                validation.positive(name, value, hint=" (or 'auto')")
+        if self.max_seconds is not None:
+            validation.positive("max_seconds", self.max_seconds)
+        if not isinstance(self.gamma, str):
+            validation.positive("gamma", self.gamma, hint=" (or 'scale', or 'auto')")
+        elif self.gamma not in ("scale", "auto"):
+            raise ValueError(f"gamma={self.gamma!r}: must be 'scale', 'auto' or a positive number")
+        if self.sigma is not None:
+            validation.positive("sigma", self.sigma)
+            if self.gamma != "scale":
+                raise ValueError(f"sigma={self.sigma!r} and gamma={self.gamma!r}: they say the same; give one of them")
+        if not callable(self.kernel):
+            validation.choice("kernel", self.kernel, KERNEL_NAMES, ", or a callable k(A, B)")
+        validation.choice("solver", self.solver, ("auto", *SOLVERS))
+        validation.choice("backend", self.backend, ("auto", *BACKENDS))
+        validation.steps("max_iter", self.max_iter)
+        if isinstance(self.batch_size, bool) or not isinstance(self.batch_size, Integral) or self.batch_size < 1:
+            raise ValueError(f"batch_size={self.batch_size!r}: must be a whole number >= 1")
+
+    def _validate(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Matrix, Vector]:
+        if y is None:
+            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
+        X = validation.samples(self, X, reset=True)
+        y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
+        check_consistent_length(X, y)
+        if self.kernel == "precomputed" and X.shape[0] != X.shape[1]:
+            raise ValueError(
+                f"X has shape {X.shape}: with kernel='precomputed' it must be a square matrix, "
+                f"k(x_i, x_j) for all pairs of the {X.shape[0]} training samples"
+            )
+        weights = validation.sample_weights(sample_weight, X)
+        if not weights.any():
+            raise ValueError("Invalid input - all samples have zero or negative weights.")
+        self.gamma_ = resolve_gamma(self.gamma, self.sigma, self.kernel, X, None if sample_weight is None else weights)
+        self.kernel_ = make_kernel(self.kernel, self.gamma_, float(self.coef0), self.degree)
+        return X, y, weights
+
+    def _place(self, X: Any) -> TrainingKernel:
+        return TrainingKernel(self.kernel_, X, make_backend(self.backend))
+
+    def _solve(self, problem: RidgeProblem, K: TrainingKernel, control: Control) -> RidgeSolution:
+        """By the solver that was asked for; or by a factor if it fits into memory, and without the matrix if not."""
+        matrix_bytes = 8 * len(K) ** 2
+        budget = validation.cache_bytes(self.cache_size, enough=matrix_bytes)
+        if (self.solver == "sgd" or not self.kernel_.named) and budget >= matrix_bytes:
+            K = K.stored()
+        dtype = np.dtype(np.float64) if self.solver in ("cg", "sgd") else ridge.factor_dtype(problem, K)
+        self.solver_ = self.solver
+        if self.solver == "auto":
+            self.solver_ = "cholesky" if dtype.itemsize * len(K) ** 2 <= budget else "cg"
+        tol = TOLERANCE[self.solver_] if self.tol == "auto" else float(self.tol)
+        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
+        match self.solver_:
+            case "cholesky":
+                return ridge.solve_by_factor(problem, K, tol, control, dtype)
+            case "cg":
+                n_landmarks = min(ridge.LANDMARKS, budget // (8 * len(K)))
+                return ridge.solve_by_conjugate_gradients(problem, K, tol, control, n_landmarks, rng)
+        rate = ridge.safe_rate(problem, K) if self.learning_rate == "auto" else float(self.learning_rate)
+        solution = ridge.solve_by_gradient_ascent(problem, K, tol, control, int(self.batch_size), rate, rng)
+        if solution.status is Status.UNBOUNDED:
+            raise ValueError(
+                f"learning_rate={self.learning_rate!r}: the steps diverge; use a smaller one (learning_rate='auto' is "
+                f"{ridge.safe_rate(problem, K):.3g} here), and a positive semi-definite kernel"
+            )
+        return solution
+
+    def _speak_of_trouble(self) -> None:
+        if self.status_.converged:
+            return
+        proof = self.certificate_
+        advice = {
+            "sgd": "Use more epochs (max_iter), a larger tol, or solver='auto', which is exact.",
+            "cg": "Use a larger alpha, or more steps (max_iter).",
+        }.get(self.solver_, "Use a larger alpha: the kernel matrix is nearly singular.")
+        warnings.warn(
+            f"{self.status_.value} Relative gap {proof.relative_gap:.2g}, largest residual {proof.kkt_violation:.2g}. {advice}",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
+
+    # --- predict --------------------------------------------------------------------------------------------------
+
+    def predict(self, X: ArrayLike) -> NDArray[np.float64]:
+        """sum_i beta_i k(x_i, x) for each sample x, in float64."""
+        check_is_fitted(self)
+        queries = validation.samples(self, X, reset=False)
+        if sp.issparse(self.X_fit_) != sp.issparse(queries):  # as the training set is, so the queries
+            queries = sp.csr_array(queries) if sp.issparse(self.X_fit_) else queries.toarray()
+        beta = self.dual_coef_.reshape(len(self.dual_coef_), -1)
+        if isinstance(self.kernel_, Precomputed):
+            values = np.asarray(queries, dtype=np.float64) @ beta
+        else:
+            values = TrainingKernel(self.kernel_, self.X_fit_, make_backend(self.backend)).sums_at(queries, beta)
+        return values if self.dual_coef_.ndim == 2 else values[:, 0]
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = self.kernel != "precomputed"
+        tags.input_tags.pairwise = self.kernel == "precomputed"
+        return tags
+
+
+class TrainingKernel:
+    """The kernel matrix of the training set as the solvers ask for it: blocks and products, in float64."""
+
+    def __init__(self, kernel: Kernel, X: Any, backend: Backend) -> None:
+        self._kernel, self._backend = kernel, backend
+        self._precomputed = isinstance(kernel, Precomputed)
+        self._X = _wide(X)
+
+    def __len__(self) -> int:
+        return int(self._X.shape[0])
+
+    def block(self, rows: Indices, columns: Indices) -> Matrix:
+        return self._kernel.block(self._X[rows], columns if self._precomputed else self._X[columns])
+
+    def diagonal(self) -> Vector:
+        return np.array(self._X.diagonal()) if self._precomputed else self._kernel.diag(self._X)
+
+    def times(self, vectors: Matrix, at: Indices | None = None) -> Matrix:
+        queries = self._X if at is None else self._X[at]
+        return np.asarray(queries @ vectors) if self._precomputed else self.sums_at(queries, vectors)
+
+    def sums_at(self, queries: Any, vectors: Matrix) -> Matrix:
+        """sum_i vectors_i k(x_i, query) for queries that need not be training samples."""
+        n = len(self)
+        with self._backend.session(n * queries.shape[0]):
+            sums = self._backend.weighted_sums(
+                self._kernel, self._X, _wide(queries), np.ascontiguousarray(vectors.T), np.array([n])
+            )
+        return np.asarray(sums[0].T)
+
+    def stored(self) -> TrainingKernel:
+        """The same matrix, all of it in memory: worth it where a kernel value costs more than to read it back."""
+        everything = np.arange(len(self))
+        return TrainingKernel(Precomputed(), self.block(everything, everything), self._backend)
+
+
+def _wide(X: Any) -> Any:
+    """Numbers as float64; what else a callable kernel is defined on, as it is."""
+    return X.astype(np.float64, copy=False) if X.dtype.kind == "f" else X
+
+
+def _certify(problem: RidgeProblem, K: TrainingKernel, solution: RidgeSolution) -> Certificate:
+    """The certificate of beta from K beta, which was computed for it: each residual as large as rounding allows."""
+    started = time.perf_counter()
+    residual = problem.residual(solution.scaled, solution.sums)
+    beta = problem.root * solution.scaled
+    error = ROUNDING * float(np.abs(K.diagonal()).max()) * problem.root * np.abs(beta).sum(axis=0)
+    largest = np.abs(residual) + error
+    terms = 0.5 * np.sum(largest**2, axis=1)
+    gap = float(terms.sum())
+    primal = problem.primal_value(solution.scaled, solution.sums)
+    return Certificate(
+        primal=primal,
+        dual=primal - gap,
+        gap=gap,
+        relative_gap=gap / max(abs(primal), abs(primal - gap), TINY),
+        kkt_violation=float(largest.max()),
+        box_residual=0.0,
+        equality_residual=0.0,
+        arithmetic="float64",
+        bias=0.0,
+        levels=(),
+        seconds=time.perf_counter() - started,
+        gap_terms=terms,
+    )

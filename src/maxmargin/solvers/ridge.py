@@ -1,0 +1,313 @@
+"""Kernel ridge regression: the problem, its duality gap, and three ways to solve it.
+
+    min over w    1/2 sum_i s_i (t_i - w . phi(x_i))^2 + alpha/2 |w|^2
+
+given targets t, weights s > 0, and K_ij = phi(x_i) . phi(x_j). The solution is w = sum_i beta_i phi(x_i), so that
+all there is to find is beta; with several outputs, a column for each.
+
+    cholesky   a factor of the matrix, in float32 where that suffices; conjugate gradients remove what rounding left
+    cg         conjugate gradients alone, preconditioned by what a few landmarks know of the matrix (Nyström)
+    sgd        the dual mini-batch gradient ascent on beta of the textbooks
+
+The first two solve (S K S + alpha I) c = S t with S = diag(sqrt(s)) and beta = S c, which is symmetric.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import scipy.linalg
+from numpy.typing import NDArray
+from scipy.linalg import lapack
+
+from maxmargin.control import Control
+from maxmargin.solution import Status, Trace
+
+Vector = NDArray[np.float64]
+Matrix = NDArray[np.float64]
+Indices = NDArray[np.integer[Any]]
+
+SMALL = 1024  # samples up to which a float64 factor costs nothing worth saving
+ROWS_AT_ONCE = 128  # of the kernel matrix while it is filled
+DRAW = 64  # rows from which the size of the matrix is judged
+ROOM = 8.0  # alpha over the rounding errors of a float32 matrix, for its factor to be a good preconditioner
+JITTER = 16.0 * float(np.finfo(float).eps)  # on the diagonal of a matrix that is singular to working precision, per unit of trace
+PATIENCE = {np.dtype(np.float32): 25, np.dtype(np.float64): 200}  # conjugate gradient steps with a factor; then it is a bad one
+LANDMARKS = 2000  # samples of the Nyström preconditioner
+DIVERGED = 1e6  # times the gap at zero: a learning rate too large, not bad luck
+
+
+class KernelMatrix(Protocol):
+    """What is asked of K: blocks of it, and products with it in float64."""
+
+    def __len__(self) -> int: ...
+
+    def block(self, rows: Indices, columns: Indices) -> Matrix: ...
+
+    def diagonal(self) -> Vector: ...
+
+    def times(self, vectors: Matrix, at: Indices | None = None) -> Matrix:
+        """K[at] @ vectors, or K @ vectors."""
+
+
+@dataclass(frozen=True)
+class RidgeProblem:
+    """The problem above without its kernel matrix. `target` has a column for each output.
+
+    **The duality gap.** The dual problem is
+
+        max over beta   alpha (beta't - 1/2 beta'K beta) - alpha^2/2 sum_i beta_i^2 / s_i
+
+    and at any beta = S c the primal value at w = sum_i beta_i phi(x_i) less the dual value is 1/2 |r|^2, where
+    r = S (t - K beta) - alpha c is what is left of the normal equations: half a square for each sample.
+    """
+
+    target: Matrix
+    weight: Vector
+    alpha: float
+
+    @property
+    def root(self) -> Matrix:
+        """The diagonal of S, as a column."""
+        return np.sqrt(self.weight)[:, None]
+
+    def residual(self, scaled: Matrix, sums: Matrix) -> Matrix:
+        """r at c = `scaled`, given `sums` = K beta."""
+        return self.root * (self.target - sums) - self.alpha * scaled
+
+    def primal_value(self, scaled: Matrix, sums: Matrix) -> float:
+        errors = self.root * (self.target - sums)
+        return float(0.5 * np.sum(errors**2) + 0.5 * self.alpha * np.sum(self.root * scaled * sums))
+
+
+@dataclass(frozen=True)
+class RidgeSolution:
+    """c = beta / sqrt(s), with K beta computed anew from it, and how it was found."""
+
+    scaled: Matrix
+    sums: Matrix
+    status: Status
+    steps: int
+    trace: Trace
+    arithmetic: str
+
+
+class _Run:
+    """One run: the problem, when it has reached tol, and how it went. `tol` is relative to the largest target."""
+
+    def __init__(self, problem: RidgeProblem, K: KernelMatrix, tol: float, control: Control) -> None:
+        self.problem, self.K, self.control = problem, K, control
+        self.root = problem.root
+        self.right = self.root * problem.target
+        self.accepted = tol * np.abs(self.right).max(axis=0, initial=0.0)
+        self.trace = Trace()
+
+    def product(self, vectors: Matrix) -> Matrix:
+        """(S K S + alpha I) @ vectors."""
+        return self.root * self.K.times(self.root * vectors) + self.problem.alpha * vectors
+
+    def reached(self, residual: Matrix) -> bool:
+        return bool((np.abs(residual).max(axis=0, initial=0.0) <= self.accepted).all())
+
+    def measure(self, scaled: Matrix) -> tuple[Matrix, Matrix]:
+        """K beta, and the residual."""
+        sums = self.K.times(self.root * scaled)
+        residual = self.problem.residual(scaled, sums)
+        gap = 0.5 * float(np.sum(residual**2))
+        dual = self.problem.primal_value(scaled, sums) - gap
+        violation = float(np.abs(residual).max(initial=0.0))
+        self.trace.append(self.control.seconds, len(self.trace.gap), violation, dual, gap)
+        return sums, residual
+
+    def refine(self, precondition: Callable[[Matrix], Matrix], patience: int, arithmetic: str) -> RidgeSolution:
+        """Conjugate gradients, started anew from the true residual until that is small, or does not fall any more."""
+        scaled, residual = np.zeros_like(self.right), self.right
+        sums = np.zeros_like(self.right)
+        status, lowest = None, np.inf
+        while status is None and not self.reached(residual):
+            change, status = self._conjugate_gradients(residual, precondition, patience)
+            scaled = scaled + change
+            sums, residual = self.measure(scaled)
+            if status is None and self.trace.gap[-1] > 0.25 * lowest:
+                status = Status.STALLED
+            lowest = self.trace.gap[-1]
+        status = Status.CONVERGED if self.reached(residual) else status
+        return RidgeSolution(scaled, sums, status or Status.STALLED, self.control.steps, self.trace, arithmetic)
+
+    def _conjugate_gradients(
+        self, right: Matrix, precondition: Callable[[Matrix], Matrix], patience: int
+    ) -> tuple[Matrix, Status | None]:
+        """The change that removes the residual `right`, all outputs side by side; and why it had to end before, if so."""
+        change, residual = np.zeros_like(right), right.copy()
+        step = precondition(residual)
+        slope = np.sum(residual * step, axis=0)
+        for _ in range(patience):
+            product = self.product(step)
+            length = _divide(slope, np.sum(step * product, axis=0))
+            change += length * step
+            residual -= length * product
+            self.control.steps += 1
+            if self.reached(residual):
+                return change, None
+            if (ended := self.control.ended()) is not None:
+                return change, ended
+            fresh = precondition(residual)
+            before, slope = slope, np.sum(residual * fresh, axis=0)
+            step = fresh + _divide(slope, before) * step
+        return change, Status.STALLED
+
+
+def _divide(above: Vector, below: Vector) -> Vector:
+    """Zero where an output is done already, or the matrix is not positive definite."""
+    return np.divide(above, below, out=np.zeros_like(above), where=below > 0.0)
+
+
+# --- a factor of the matrix ----------------------------------------------------------------------------------------
+
+
+def factor_dtype(problem: RidgeProblem, K: KernelMatrix) -> np.dtype[Any]:
+    """float32 if alpha outweighs the rounding errors of S K S in it, else float64.
+
+    Rounding moves the eigenvalues by at most about 2^-24 times the Frobenius norm, which some rows tell.
+    """
+    n = len(K)
+    if n <= SMALL:
+        return np.dtype(np.float64)
+    rows = np.arange(0, n, -(-n // DRAW))
+    root = problem.root
+    norm = np.sqrt(n / len(rows)) * np.linalg.norm(root[rows] * K.block(rows, np.arange(n)) * root.T)
+    suffices = norm < 1e30 and ROOM * 2.0**-24 * norm <= problem.alpha
+    return np.dtype(np.float32 if suffices else np.float64)
+
+
+def solve_by_factor(
+    problem: RidgeProblem, K: KernelMatrix, tol: float, control: Control, dtype: np.dtype[Any]
+) -> RidgeSolution:
+    """Factor once, then refine: a step or two in float64, a few more in float32."""
+    while True:
+        run = _Run(problem, K, tol, control)
+        solve = _factor(problem, K, dtype)
+        if solve is not None:
+            solution = run.refine(solve, PATIENCE[dtype], f"{dtype} factor, float64 refinement")
+            if solution.status.converged or dtype == np.float64 or control.ended() is not None:
+                return solution
+        dtype = np.dtype(np.float64)
+
+
+def _factor(problem: RidgeProblem, K: KernelMatrix, dtype: np.dtype[Any]) -> Callable[[Matrix], Matrix] | None:
+    """The solution of the system to about the precision of dtype; None if float32 cannot have it.
+
+    One triangle is filled and factored in place: no second matrix at any time.
+    """
+    double = dtype == np.float64
+    factor, back = (lapack.dpotrf, lapack.dpotrs) if double else (lapack.spotrf, lapack.spotrs)
+    jitter = 0.0
+    while True:
+        # LAPACK wants columns: the upper triangle by rows is the lower triangle by columns
+        A, info = factor(_upper_triangle(problem, K, dtype, jitter).T, lower=1, overwrite_a=1, clean=0)
+        if info == 0:
+            return lambda right: back(A, right.astype(dtype), lower=1)[0].astype(np.float64)
+        if not double:
+            return None
+        trace = float(problem.weight @ K.diagonal())
+        if not 0.0 < trace < np.inf or jitter > 1e-3 * trace:
+            return np.copy  # there is nothing to factor: all zero, indefinite or not finite
+        jitter = max(JITTER * trace, 100.0 * jitter)
+
+
+def _upper_triangle(problem: RidgeProblem, K: KernelMatrix, dtype: np.dtype[Any], jitter: float) -> NDArray[Any]:
+    """S K S + (alpha + jitter) I on and above the diagonal; what is below is not set."""
+    n = len(K)
+    root = problem.root
+    weighted = bool((problem.weight != 1.0).any())
+    A = np.empty((n, n), dtype)
+    for start in range(0, n, ROWS_AT_ONCE):
+        rows, columns = np.arange(start, min(start + ROWS_AT_ONCE, n)), np.arange(start, n)
+        block = K.block(rows, columns)
+        A[start : start + ROWS_AT_ONCE, start:] = root[rows] * block * root[columns].T if weighted else block
+    A.flat[:: n + 1] += problem.alpha + jitter
+    return A
+
+
+# --- conjugate gradients -------------------------------------------------------------------------------------------
+
+
+def solve_by_conjugate_gradients(
+    problem: RidgeProblem, K: KernelMatrix, tol: float, control: Control, n_landmarks: int, rng: np.random.Generator
+) -> RidgeSolution:
+    """Without the matrix in memory: a product with it costs n^2 kernel values, computed anew each time."""
+    run = _Run(problem, K, tol, control)
+    landmarks = np.sort(rng.choice(len(K), min(n_landmarks, len(K)), replace=False))
+    return run.refine(_nystroem(problem, K, landmarks), 2 * len(K) + 10, "float64")
+
+
+def _nystroem(problem: RidgeProblem, K: KernelMatrix, landmarks: Indices) -> Callable[[Matrix], Matrix]:
+    """The inverse of B B' + alpha I, where B B' = S K[:, m] K[m, m]^-1 K[m, :] S for the landmarks m (Woodbury)."""
+    if not len(landmarks):
+        return np.copy
+    diagonal = K.diagonal()
+    inside = K.block(landmarks, landmarks)
+    inside.flat[:: len(landmarks) + 1] += JITTER * diagonal[landmarks].sum()
+    try:
+        lower = scipy.linalg.cholesky(inside, lower=True)
+    except scipy.linalg.LinAlgError:  # not a positive semi-definite kernel
+        return np.copy
+    B = np.empty((len(K), len(landmarks)))
+    for start in range(0, len(K), LANDMARKS):
+        rows = np.arange(start, min(start + LANDMARKS, len(K)))
+        known = scipy.linalg.solve_triangular(lower, K.block(rows, landmarks).T, lower=True, check_finite=False)
+        B[rows] = problem.root[rows] * known.T
+    alpha = max(problem.alpha, JITTER * float(problem.weight @ diagonal))
+    small = B.T @ B
+    small.flat[:: len(landmarks) + 1] += alpha
+    factor = scipy.linalg.cho_factor(small)
+    return lambda right: (right - B @ scipy.linalg.cho_solve(factor, B.T @ right)) / alpha
+
+
+# --- dual mini-batch gradient ascent -------------------------------------------------------------------------------
+
+
+def safe_rate(problem: RidgeProblem, K: KernelMatrix) -> float:
+    """A learning rate with which every step raises the dual value.
+
+    A step over a batch b is safe below 2 |b| over the largest eigenvalue of its matrix, which is at most the sum of the
+    |b| diagonal entries s_i K_ii + alpha. For |b| = 1 this is the exact line search, where all diagonal entries agree.
+    """
+    return float(1.0 / ((problem.weight * K.diagonal()).max() + problem.alpha))
+
+
+def solve_by_gradient_ascent(
+    problem: RidgeProblem,
+    K: KernelMatrix,
+    tol: float,
+    control: Control,
+    batch_size: int,
+    rate: float,
+    rng: np.random.Generator,
+) -> RidgeSolution:
+    """beta_i += rate/|b| (s_i (t_i - sum_j beta_j K_ij) - alpha beta_i), for all i of a batch b at the same time.
+
+    An epoch is a random permutation of the samples, cut into batches. After each the gap is measured.
+    """
+    n, target, weight = len(K), problem.target, problem.weight[:, None]
+    run = _Run(problem, K, tol, control)
+    beta = np.zeros_like(target)
+    status: Status | None = None
+    while status is None:
+        for batch in np.array_split(rng.permutation(n), -(-n // batch_size)):
+            sums = K.times(beta, at=batch)  # of the old beta for the whole batch: the updates are simultaneous
+            slope = weight[batch] * (target[batch] - sums) - problem.alpha * beta[batch]
+            beta[batch] += rate / len(batch) * slope
+        control.steps += 1
+        scaled = np.divide(beta, run.root, out=np.zeros_like(beta), where=run.root > 0.0)
+        sums, residual = run.measure(scaled)
+        if run.reached(residual):
+            status = Status.CONVERGED
+        elif not run.trace.gap[-1] <= DIVERGED * 0.5 * np.sum(run.right**2):
+            status = Status.UNBOUNDED
+        else:
+            status = control.ended()
+    return RidgeSolution(scaled, sums, status, control.steps, run.trace, "float64")
