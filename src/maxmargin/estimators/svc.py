@@ -251,7 +251,7 @@ class NuSVC(KernelClassifier):
         if self.nu > most:
             raise ValueError(
                 f"nu={self.nu!r}: specified nu is infeasible: the largest value that the smaller class of each pair can "
-                f"satisfy here is {most:.6g}"
+                f"satisfy here is {most!r}"
             )
         return [nu_classification_problem(signs, weight, float(self.nu)) for signs, weight in seen]
 
