@@ -61,7 +61,9 @@ def with_value(value: float) -> np.ndarray[Any, Any]:
         ({"backend": "abacus"}, "backend='abacus': must be one of auto, native, reference"),
         ({"class_weight": "even"}, "class_weight='even': must be None, 'balanced' or a dict from labels to weights"),
         ({"class_weight": {0: -1.0}}, "class_weight={0: -1.0}: the weights must be finite and not negative"),
-        ({"probability": True}, "probability=True: not available; wrap the machine instead: sklearn.calibration."),
+        ({"probability": "yes"}, "probability='yes': must be one of loo, cv, or False for none"),
+        ({"probability": 1}, "probability=1: must be one of loo, cv, or False for none"),
+        ({"calibration": "spline"}, "calibration='spline': must be one of sigmoid, isotonic"),
     ],
 )
 def test_a_bad_parameter_is_named_with_its_value_and_the_rule(parameters: dict[str, Any], message: str) -> None:

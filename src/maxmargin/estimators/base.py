@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from copy import copy
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -14,6 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.backends import BACKENDS, Backend, make_backend
+from maxmargin.calibration import begun_from
 from maxmargin.callbacks import ProgressBar
 from maxmargin.certificates import Certificate, certify
 from maxmargin.control import Control, Stop
@@ -92,21 +95,53 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         n_samples: int,
         control: Control,
         tasks: TaskTree,
+        folds: Sequence[Sequence[DualProblem]] = (),
     ) -> tuple[list[Solution], list[Certificate]]:
-        """Solve each problem over its part of the kernel matrix, and prove how well."""
+        """Solve each problem over its part of the kernel matrix, and prove how well. Then go on from there to those of each
+        fold, which are the same with samples held out; in the lists they follow."""
         backend = make_backend(self.backend)
-        control.n_machines = len(problems)
-        starts = self._starts(problems)
-        solutions, proofs = [], []
+        control.n_machines = len(problems) * (1 + len(folds))
+        solutions: list[Solution] = []
+        proofs: list[Certificate] = []
         with backend.session(n_samples**2), control.running():
-            parts = place(backend)
-            ahead = solve_each(self.solver_, problems, parts, backend, Stop(self.tol, self.gap_tol), control, starts)
-            for control.machine, (problem, part) in enumerate(zip(problems, parts, strict=True)):
-                with tasks.machine():
-                    solutions.append(next(ahead))
-                    proofs.append(prove(problem, part, solutions[-1]))
-        self._last = (problems, [solution.beta for solution in solutions]) if self.warm_start else None
+            parts = self._parts(backend, place)
+
+            def run(some: Sequence[DualProblem], starts: list[Vector] | None) -> None:
+                ahead = solve_each(self.solver_, some, parts, backend, Stop(self.tol, self.gap_tol), control, starts)
+                for control.machine, (problem, part) in enumerate(zip(some, parts, strict=True), len(solutions)):
+                    with tasks.machine():
+                        solutions.append(next(ahead))
+                        proofs.append(prove(problem, part, solutions[-1]))
+
+            run(problems, self._starts(problems))
+            for fold in folds:
+                done = zip(fold, problems, solutions[: len(problems)], strict=True)
+                run([begun_from(problem, whole, solution) for problem, whole, solution in done], None)
+        self._last = (problems, [solution.beta for solution in solutions[: len(problems)]]) if self.warm_start else None
         return solutions, proofs
+
+    def _parts(self, backend: Backend, place: Callable[[Backend], Sequence[Gram]]) -> Sequence[Gram]:
+        kept = getattr(self, "_kept_parts", None)
+        if kept is None:
+            return place(backend)
+        if not kept:
+            kept.extend(place(backend))
+        return kept
+
+    @contextmanager
+    def _keeping_the_kernel_matrix(self) -> Iterator[None]:
+        """Fits in here are of the same samples with the same kernel, and share its matrix with what is cached of it."""
+        self._kept_parts: list[Gram] | None = []
+        try:
+            yield
+        finally:
+            self._kept_parts = None
+
+    def _snapshot(self) -> Self:
+        """The machine as it is now, without what the next fit would start from."""
+        twin = copy(self)
+        twin._last = twin._kept_parts = None
+        return twin
 
     def _starts(self, problems: Sequence[DualProblem]) -> list[Vector] | None:
         """Where to begin: where the last fit ended, if that is wanted and was a fit of the same machines."""
@@ -191,7 +226,10 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
     def _sums(self, X: ArrayLike, groups: NDArray[np.integer] | None = None) -> NDArray[np.float64]:
         """sums[g, m, q]: the part of the support vectors of group g (default: one of all) in machine m at query q."""
         check_is_fitted(self)
-        queries = validation.samples(self, X, reset=False)
+        return self._sums_at(validation.samples(self, X, reset=False), groups)
+
+    def _sums_at(self, queries: Any, groups: NDArray[np.integer] | None = None) -> NDArray[np.float64]:
+        """The same of queries that were validated before."""
         if sp.issparse(self.support_vectors_) != sp.issparse(queries):  # as the training set is, so the queries
             queries = sp.csr_array(queries) if sp.issparse(self.support_vectors_) else queries.toarray()
         weights: Any = self.dual_coef_

@@ -3,71 +3,33 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from itertools import combinations, pairwise
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import chain, combinations, pairwise
 from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.backends import Backend
 from maxmargin.certificates import Certificate, combine
 from maxmargin.estimators import validation
-from maxmargin.estimators.base import KernelMachine, squared_norm
+from maxmargin.estimators.base import squared_norm
+from maxmargin.estimators.by_class import ByClass
+from maxmargin.estimators.probabilities import ProbabilisticMachine
 from maxmargin.estimators.tasks import TaskTree, with_callbacks
 from maxmargin.formulations import DualProblem
 from maxmargin.gram import Gram
-from maxmargin.multiclass import (
-    Machine,
-    gather_coefficients,
-    machines,
-    one_vs_rest_scores,
-    pair_decisions,
-    votes,
-)
+from maxmargin.multiclass import gather_coefficients, one_vs_rest_scores, pair_decisions, votes
 from maxmargin.solution import Solution
 
 Vector = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class ByClass:
-    """A training set sorted by class, and the binary machines that see parts of it."""
-
-    order: NDArray[np.intp]  # the samples class by class, in their own order within a class
-    edges: tuple[int, ...]  # where each class starts and ends
-    plan: Sequence[Machine]
-
-    @classmethod
-    def of(cls, labels: NDArray[np.intp], n_classes: int, strategy: str) -> ByClass:
-        order = np.argsort(labels, kind="stable")
-        edges = np.searchsorted(labels[order], np.arange(n_classes + 1))
-        return cls(order, tuple(int(edge) for edge in edges), machines(n_classes, strategy))
-
-    @property
-    def members(self) -> list[NDArray[np.int32]]:
-        """The samples that each machine sees, by their place in the order."""
-        return [machine.members(self.edges) for machine in self.plan]
-
-    def machines(self) -> Iterator[tuple[Machine, NDArray[np.int32]]]:
-        return zip(self.plan, self.members, strict=True)
-
-    @property
-    def needs_sorting(self) -> bool:
-        return not bool((self.order[1:] > self.order[:-1]).all())
-
-    def parts(self, gram: Gram) -> list[Gram]:
-        """The kernel matrix of each machine, sharing what is cached."""
-        everyone = tuple(range(len(self.edges) - 1))
-        return [gram if machine.classes == everyone else gram.restrict(machine.classes) for machine in self.plan]
-
-
-class KernelClassifier(ClassifierMixin, KernelMachine):  # type: ignore[misc]
+class KernelClassifier(ClassifierMixin, ProbabilisticMachine):  # type: ignore[misc]
     """The base of SVC and NuSVC, which bring the dual problem of one binary machine and what becomes of its solution."""
 
     multi_class = "ovo"
@@ -91,28 +53,26 @@ class KernelClassifier(ClassifierMixin, KernelMachine):  # type: ignore[misc]
         control = self._make_control(tasks)
         X, labels, weights = self._validate(X, y, sample_weight)
         by_class = ByClass.of(labels, len(self.classes_), self.multi_class)
-        problems = self._formulate(by_class, (weights * self.class_weight_[labels])[by_class.order])
-        tasks.begin(len(problems), X=X, y=y, metadata={"sample_weight": sample_weight})
+        shares = (weights * self.class_weight_[labels])[by_class.order]
+        problems = self._formulate(by_class, shares)
+        held_out = self._hold_out(by_class)
+        folds = [self._formulate(by_class, np.where(out, 0.0, shares)) for out in held_out]
+        tasks.begin(len(problems) * (1 + len(folds)), X=X, y=y, metadata={"sample_weight": sample_weight})
 
         def place(backend: Backend) -> list[Gram]:
             order = by_class.order if by_class.needs_sorting else None
             return by_class.parts(self._gram(backend, X, order, by_class.edges, max(map(len, problems))))
 
-        solutions, proofs = self._train(problems, place, len(labels), control, tasks)
-        self._keep(X, by_class, problems, solutions, proofs)
+        solutions, proofs = self._train(problems, place, len(labels), control, tasks, folds)
+        n = len(problems)
+        self._keep(X, by_class, problems, solutions[:n], proofs[:n])
+        self._calibrate(X, by_class, weights, [*problems, *chain(*folds)], solutions, proofs, held_out)
         self._finish(X, control, tasks)
         return self
 
     def _validate(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, NDArray[np.intp], Vector]:
         X, y = validation.samples(self, X, y, reset=True)
-        if y.dtype.kind not in "iubU":
-            check_classification_targets(y)
-        self.classes_, labels = np.unique(y, return_inverse=True)
-        if len(self.classes_) < 2:
-            raise ValueError(
-                f"The number of classes has to be greater than one; got {len(self.classes_)} class "
-                f"({self.classes_.tolist()[0]!r}): a classifier needs samples of two classes at least"
-            )
+        self.classes_, labels = validation.classes_and_labels(y)
         weights = validation.sample_weights(sample_weight, X)
         self.class_weight_ = validation.class_weights(self.class_weight, self.classes_, labels, weights)
         validation.require_two_classes(labels, weights * self.class_weight_[labels])
@@ -147,17 +107,18 @@ class KernelClassifier(ClassifierMixin, KernelMachine):  # type: ignore[misc]
         check_is_fitted(self)
         if self.break_ties and self.decision_function_shape == "ovo":
             raise ValueError("break_ties must be False when decision_function_shape is 'ovo'")
-        decisions = self._decisions(X)
+        return np.asarray(self.classes_[self._choose(self._decisions(X))])
+
+    def _choose(self, decisions: NDArray[np.float64]) -> NDArray[np.intp]:
+        """The number of the class, from the values of all machines."""
         n_classes = len(self.classes_)
         if n_classes == 2:
-            chosen = (decisions[:, 0] > 0).astype(np.intp)
-        elif self.multi_class == "ovr":
-            chosen = decisions.argmax(axis=1)
-        elif self.break_ties:
-            chosen = one_vs_rest_scores(decisions, n_classes).argmax(axis=1)
-        else:
-            chosen = votes(decisions, n_classes)
-        return np.asarray(self.classes_[chosen])
+            return (decisions[:, 0] > 0).astype(np.intp)
+        if self.multi_class == "ovr":
+            return np.asarray(decisions.argmax(axis=1))
+        if self.break_ties:
+            return np.asarray(one_vs_rest_scores(decisions, n_classes).argmax(axis=1))
+        return votes(decisions, n_classes)
 
     def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
         """The decision values: one per sample for two classes, else one per class or (one-vs-one) one per pair."""
@@ -171,9 +132,13 @@ class KernelClassifier(ClassifierMixin, KernelMachine):  # type: ignore[misc]
 
     def _decisions(self, X: ArrayLike) -> NDArray[np.float64]:
         """The value of each machine, a column each."""
+        check_is_fitted(self)
+        return self._decisions_at(validation.samples(self, X, reset=False))
+
+    def _decisions_at(self, queries: Any) -> NDArray[np.float64]:
         if len(self.classes_) > 2 and self.multi_class == "ovo":
-            return pair_decisions(self._sums(X, self.n_support_), self.intercept_)
-        return np.asarray(self._sums(X)[0].T + self.intercept_)
+            return pair_decisions(self._sums_at(queries, self.n_support_), self.intercept_)
+        return np.asarray(self._sums_at(queries)[0].T + self.intercept_)
 
     def _linear_weights(self) -> Any:
         vectors, weights = self.support_vectors_, self.dual_coef_

@@ -1,0 +1,28 @@
+"""From decisions to probabilities.
+
+    leave_one_out   the decision of each training sample by a machine that never saw it, without a refit (the span rule)
+    held_out        the same by cross-validation, from refits that start at the solution
+    maps            a decision to the probability of the positive class: Platt's sigmoid, or isotonic regression
+    coupling        the probabilities of the machines to those of the classes
+
+Vectors and blocks of a kernel matrix come in; no estimator, no solver and no X does.
+"""
+
+from maxmargin.calibration.coupling import couple_pairs, normalise
+from maxmargin.calibration.held_out import begun_from, stratified_folds
+from maxmargin.calibration.leave_one_out import leave_one_out_decisions, squared_spans, training_decisions
+from maxmargin.calibration.maps import MAPS, Isotonic, Map, Sigmoid
+
+__all__ = [
+    "MAPS",
+    "Isotonic",
+    "Map",
+    "Sigmoid",
+    "begun_from",
+    "couple_pairs",
+    "leave_one_out_decisions",
+    "normalise",
+    "squared_spans",
+    "stratified_folds",
+    "training_decisions",
+]

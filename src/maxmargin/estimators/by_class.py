@@ -1,0 +1,49 @@
+"""A training set sorted by class, so that the samples of a class are one segment of the kernel matrix."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maxmargin.gram import Gram
+from maxmargin.multiclass import Machine, machines
+
+
+@dataclass(frozen=True)
+class ByClass:
+    """A training set sorted by class, and the binary machines that see parts of it."""
+
+    order: NDArray[np.intp]  # the samples class by class, in their own order within a class
+    edges: tuple[int, ...]  # where each class starts and ends
+    plan: Sequence[Machine]
+
+    @classmethod
+    def of(cls, labels: NDArray[np.intp], n_classes: int, strategy: str) -> ByClass:
+        order = np.argsort(labels, kind="stable")
+        edges = np.searchsorted(labels[order], np.arange(n_classes + 1))
+        return cls(order, tuple(int(edge) for edge in edges), machines(n_classes, strategy))
+
+    @property
+    def labels(self) -> NDArray[np.intp]:
+        """The class of each sample, in this order."""
+        return np.repeat(np.arange(len(self.edges) - 1), np.diff(self.edges))
+
+    @property
+    def members(self) -> list[NDArray[np.int32]]:
+        """The samples that each machine sees, by their place in the order."""
+        return [machine.members(self.edges) for machine in self.plan]
+
+    def machines(self) -> Iterator[tuple[Machine, NDArray[np.int32]]]:
+        return zip(self.plan, self.members, strict=True)
+
+    @property
+    def needs_sorting(self) -> bool:
+        return not bool((self.order[1:] > self.order[:-1]).all())
+
+    def parts(self, gram: Gram) -> list[Gram]:
+        """The kernel matrix of each machine, sharing what is cached."""
+        everyone = tuple(range(len(self.edges) - 1))
+        return [gram if machine.classes == everyone else gram.restrict(machine.classes) for machine in self.plan]

@@ -1,0 +1,312 @@
+"""Probabilities of the classifiers: what a machine says of samples it has not seen, and what that teaches about it."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+from sklearn.exceptions import NotFittedError
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from maxmargin.backends import Backend, make_backend
+from maxmargin.calibration import (
+    MAPS,
+    Map,
+    Sigmoid,
+    couple_pairs,
+    leave_one_out_decisions,
+    normalise,
+    stratified_folds,
+    training_decisions,
+)
+from maxmargin.certificates import Certificate
+from maxmargin.estimators import validation
+from maxmargin.estimators.base import LARGEST_IN_FLOAT32, ROUNDING, SMALL, KernelMachine
+from maxmargin.estimators.by_class import ByClass
+from maxmargin.formulations import DualProblem
+from maxmargin.kernels import Kernel, Precomputed
+from maxmargin.solution import Solution
+
+Vector = NDArray[np.float64]
+Matrix = NDArray[np.float64]
+Indices = NDArray[np.int32]
+
+N_FOLDS = 5
+#: A stored coefficient this close to its bound, relative to it, is at the bound.
+AT_BOUND = 1e-12
+
+
+class ProbabilisticMachine(KernelMachine):
+    """A classifier that keeps, if it is asked to, a map from decisions to probabilities for each of its machines."""
+
+    calibration_: tuple[Map, ...]
+
+    @abstractmethod
+    def _formulate(self, by_class: ByClass, weights: Vector) -> list[DualProblem]: ...
+
+    @abstractmethod
+    def _scale(self, problem: DualProblem, proof: Certificate) -> float: ...
+
+    @abstractmethod
+    def _choose(self, decisions: Matrix) -> NDArray[np.intp]: ...
+
+    @abstractmethod
+    def _decisions(self, X: ArrayLike) -> Matrix: ...
+
+    @abstractmethod
+    def _decisions_at(self, queries: Any) -> Matrix: ...
+
+    def _check_probability(self) -> None:
+        if not isinstance(self.probability, bool | np.bool_):
+            validation.choice("probability", self.probability, ("loo", "cv"), ", or False for none")
+        validation.choice("calibration", self.calibration, tuple(MAPS))
+
+    def _hold_out(self, by_class: ByClass) -> list[NDArray[np.bool_]]:
+        """Which samples each fold of a cross-validation does not see; there are no folds unless that was asked for."""
+        if self.probability != "cv":
+            return []
+        random = check_random_state(0 if self.random_state is None else self.random_state)
+        return stratified_folds(by_class.labels, N_FOLDS, random)
+
+    # --- calibrate ------------------------------------------------------------------------------------------------
+
+    def _calibrate(
+        self,
+        X: Any,
+        by_class: ByClass,
+        weights: Vector,
+        problems: Sequence[DualProblem],
+        solutions: Sequence[Solution],
+        proofs: Sequence[Certificate],
+        held_out: Sequence[NDArray[np.bool_]],
+    ) -> None:
+        """Fit a map for each machine on its decisions about samples it has not seen: by leaving one out or, where samples
+        were held out, by the machines of the folds, which follow the others."""
+        self.calibration_ = ()
+        self.__dict__.pop("loo_error_", None)
+        if not self.probability:
+            return
+        runs = [_Run(*run, self._scale(run[0], run[2])) for run in zip(problems, solutions, proofs, strict=True)]
+        weights, unseen, maps = weights[by_class.order], [], []
+        for index, (machine, members) in enumerate(by_class.machines()):
+            run, *folds = runs[index :: len(by_class.plan)]
+            if folds and all(fold.begun for fold in folds):
+                decisions = np.empty(len(members))
+            else:
+                decisions = run.without_one(self._kernel_blocks(X, by_class.order[members], run.solution.beta))
+            for out, fold in zip(held_out, folds, strict=True):
+                if fold.begun:
+                    decisions[out[members]] = fold.decisions()[out[members]]
+            unseen.append(decisions)
+            maps.append(MAPS[self.calibration].fit(decisions, machine.signs(by_class.edges) > 0.0, weights[members]))
+        self.calibration_ = tuple(maps)
+        if not held_out:
+            self.loo_error_ = self._error(X, by_class, weights, unseen)
+        trouble = [run.solution.status for run in runs if not run.solution.status.converged]
+        if trouble and self.status_.converged:  # of a fold
+            self.status_, self.fit_status_ = trouble[0], 1
+
+    def _kernel_blocks(self, X: Any, samples: NDArray[np.intp], beta: Vector) -> KernelBlocks:
+        """The kernel matrix of these samples, in float32 where its error times a coefficient is nothing."""
+        square, value = self._reach(X)
+        error = ROUNDING * value * float(np.abs(beta).max(initial=0.0))
+        single = len(samples) > SMALL and max(square, value) <= LARGEST_IN_FLOAT32 and error <= self.tol
+        dtype = np.dtype(np.float32 if single else np.float64)
+        return KernelBlocks(self.kernel_, X, samples, make_backend(self.backend), dtype)
+
+    def _error(self, X: Any, by_class: ByClass, weights: Vector, unseen: Sequence[Vector]) -> float:
+        """The share of samples, by weight, that are classified wrongly by these decisions of each machine.
+
+        A sample that every machine of its class decides for its class is classified right, whatever the other machines
+        say. So theirs, which did not see it, are only asked about the others.
+        """
+        labels = by_class.labels
+        decisions = np.full((len(labels), len(unseen)), np.nan)
+        right = np.ones(len(labels), dtype=bool)
+        for column, (machine, members), values in zip(decisions.T, by_class.machines(), unseen, strict=True):
+            column[members] = values
+            right[members] &= values * machine.signs(by_class.edges) > 0.0
+        doubtful = np.flatnonzero(~right)
+        asked = decisions[doubtful]
+        if np.isnan(asked).any():
+            asked = np.where(np.isnan(asked), self._decisions_at(X[by_class.order[doubtful]]), asked)
+        right[doubtful] = self._choose(asked) == labels[doubtful]
+        return float(np.average(~right, weights=weights))
+
+    # --- use ------------------------------------------------------------------------------------------------------
+
+    @property
+    def predict_proba(self) -> Callable[[ArrayLike], Matrix]:
+        """Class probabilities, a column for each of ``classes_``: from each machine's decision by its map, and of
+        several machines by pairwise coupling, or divided by their sum for one-vs-rest.
+
+        `predict` does not look at them: it is the sign of the decision, or the vote, with or without probabilities. For
+        two classes the more probable one is another where the decision lies between 0 and -probB_ / probA_ (beyond
+        rounding, nowhere else), which is what it means that the decision leans to a class: by class weights, say. For
+        more classes they differ where pairs that disagree are close.
+        """
+        self._require_probability("predict_proba")
+        return self._probabilities
+
+    @property
+    def predict_log_proba(self) -> Callable[[ArrayLike], Matrix]:
+        """The logarithm of `predict_proba`."""
+        self._require_probability("predict_log_proba")
+        return self._log_probabilities
+
+    def _require_probability(self, what: str) -> None:
+        if not self.probability:
+            name = type(self).__name__
+            raise AttributeError(
+                f"{what} is not available when probability=False: fit {name}(probability='loo'), whose probabilities come "
+                f"from leave-one-out decisions without a refit, or {name}(probability='cv')"
+            )
+
+    def _probabilities(self, X: ArrayLike) -> Matrix:
+        check_is_fitted(self)
+        if not self.calibration_:
+            raise NotFittedError(
+                "predict_proba is not available when fitted with probability=False: fit again, now that probability is "
+                f"{self.probability!r}"
+            )
+        decisions = self._decisions(X)
+        each = np.stack([to_probability(column) for to_probability, column in zip(self.calibration_, decisions.T, strict=True)])
+        if len(self.classes_) == 2:
+            return np.stack([1.0 - each[0], each[0]], axis=1)
+        return normalise(each.T) if self.multi_class == "ovr" else couple_pairs(each.T, len(self.classes_))
+
+    def _log_probabilities(self, X: ArrayLike) -> Matrix:
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.log(self._probabilities(X)))
+
+    @property
+    def probA_(self) -> Vector:
+        """The slopes of the sigmoids P(f) = 1 / (1 + exp(probA_ f + probB_)), one for each machine."""
+        return np.array([sigmoid.slope for sigmoid in self._sigmoids()])
+
+    @property
+    def probB_(self) -> Vector:
+        """Their offsets. P is the probability of the class for which f > 0: of the second of two, of i in pair (i, j)."""
+        return np.array([sigmoid.offset for sigmoid in self._sigmoids()])
+
+    def _sigmoids(self) -> Sequence[Sigmoid]:
+        found = [one for one in getattr(self, "calibration_", ()) if isinstance(one, Sigmoid)]
+        if not found:
+            raise AttributeError("probA_ and probB_ are there after a fit with probability='loo' and calibration='sigmoid'")
+        return found
+
+
+@dataclass(frozen=True)
+class KernelBlocks:
+    """Blocks of the kernel matrix over some samples of X, computed anew in a given arithmetic."""
+
+    kernel: Kernel
+    X: Any
+    samples: NDArray[np.intp]
+    backend: Backend
+    dtype: np.dtype[Any]
+
+    def block(self, rows: Indices, columns: Indices) -> NDArray[Any]:
+        first, second = self.samples[rows], self.samples[columns]
+        if not self.kernel.named:
+            return self.kernel.block(self.X[first], second if isinstance(self.kernel, Precomputed) else self.X[second])
+        A, B = self.X[first].astype(self.dtype, copy=False), self.X[second].astype(self.dtype, copy=False)
+        with self.backend.session(len(first) * len(second)):
+            each = np.ones(len(first))  # sums of one term each are the entries
+            sums = self.backend.weighted_sums(self.kernel, A, B, each[None], each.astype(np.intp))
+        return sums[:, 0].astype(self.dtype, copy=False)
+
+    def diagonal(self, at: Indices) -> Vector:
+        samples = self.samples[at]
+        if isinstance(self.kernel, Precomputed):
+            return np.asarray(self.X[samples, samples], dtype=np.float64)
+        return self.kernel.diag(self.X[samples])
+
+
+@dataclass(frozen=True)
+class _Run:
+    """A machine as it was trained."""
+
+    problem: DualProblem
+    solution: Solution
+    proof: Certificate
+    scale: float
+
+    @property
+    def begun(self) -> bool:
+        """Whether there was time for it."""
+        return bool(np.isfinite(self.solution.violation))
+
+    def decisions(self) -> Vector:
+        found = self.solution
+        return self.scale * training_decisions(self.problem, found.beta, found.gradient, self.proof.bias)
+
+    def without_one(self, K: KernelBlocks) -> Vector:
+        found = self.solution
+        return self.scale * leave_one_out_decisions(self.problem, found.beta, found.gradient, self.proof.bias, K)
+
+
+def loo_decisions(
+    model: ProbabilisticMachine, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
+) -> NDArray[np.float64]:
+    """The decision at each training sample by the machine without that sample, by the span rule: no refit.
+
+    `model` is a classifier that was fitted on X, y and sample_weight, with probabilities or without. One value per sample
+    for two classes, else a column for each machine: n_classes of one-vs-rest, n_classes (n_classes - 1) / 2 of one-vs-one.
+    Their signs against those of y estimate the error on new data.
+    """
+    if not isinstance(model, ProbabilisticMachine):
+        raise TypeError(f"model={model!r}: must be a fitted classifier such as SVC or NuSVC")
+    check_is_fitted(model)
+    samples, y = validation.samples(model, X, y, reset=False)
+    if samples.shape != model.shape_fit_:
+        raise ValueError(f"X has shape {samples.shape}: must be the training set of the model, of shape {model.shape_fit_}")
+    labels = np.searchsorted(model.classes_, y)
+    if not np.array_equal(model.classes_[np.minimum(labels, len(model.classes_) - 1)], y):
+        raise ValueError(f"y has classes that the model was not fitted on: must be among {model.classes_.tolist()}")
+    weights = validation.sample_weights(sample_weight, samples) * model.class_weight_[labels]
+    by_class = ByClass.of(labels, len(model.classes_), model.multi_class)
+    problems = model._formulate(by_class, weights[by_class.order])
+    betas = _coefficients(model, by_class)
+    margins = np.broadcast_to(getattr(model, "rho_", 1.0), len(problems))
+    decisions = model._decisions_at(samples)
+    for column, members, problem, beta, bias, rho in zip(
+        decisions.T, by_class.members, problems, betas, model.intercept_, margins, strict=True
+    ):
+        seen = by_class.order[members]
+        beta = _snap(rho * beta, problem)
+        gradient = rho * (column[seen] - bias) + problem.linear
+        if problem.shift is not None:
+            gradient += problem.shift * beta
+        K = model._kernel_blocks(samples, seen, beta)
+        column[seen] = leave_one_out_decisions(problem, beta, gradient, rho * bias, K) / rho
+    return decisions[:, 0] if len(problems) == 1 else decisions
+
+
+def _coefficients(model: ProbabilisticMachine, by_class: ByClass) -> list[Vector]:
+    """The dual coefficients of each machine, of the samples it sees: what `multiclass.gather_coefficients` gathered."""
+    stored: Any = model.dual_coef_
+    rows = np.zeros((stored.shape[0], len(by_class.order)))
+    rows[:, model.support_] = stored.toarray() if sp.issparse(stored) else stored
+    rows = rows[:, by_class.order]
+    if len(by_class.plan) == 1 or model.multi_class == "ovr":
+        return list(rows)
+    labels = by_class.labels
+    return [
+        np.where(labels[members] == (i := machine.classes[0]), rows[machine.classes[1] - 1, members], rows[i, members])
+        for machine, members in by_class.machines()
+    ]
+
+
+def _snap(beta: Vector, problem: DualProblem) -> Vector:
+    """Coefficients that were divided by rho and multiplied again are back at their bounds."""
+    for bound in (problem.lower, problem.upper):
+        near = np.isfinite(bound) & (np.abs(beta - bound) <= AT_BOUND * np.abs(bound))
+        beta = np.where(near, bound, beta)
+    return beta
