@@ -94,7 +94,7 @@ class KernelClassifier(ClassifierMixin, ProbabilisticMachine):  # type: ignore[m
         support, coefficients = gather_coefficients(by_class.plan, betas, by_class.edges, self.multi_class)
         self._keep_support(X, by_class.order[support], coefficients, biases)
         self.n_support_ = np.diff(np.searchsorted(support, by_class.edges)).astype(np.int32)
-        self._keep_course(X, solutions, _in_order_of_samples(proofs, by_class))
+        self._keep_course(X, solutions, in_order_of_samples(proofs, by_class))
         norms = [squared_norm(p, s.beta, proof) for p, s, proof in zip(problems, solutions, proofs, strict=True)]
         with np.errstate(divide="ignore"):
             margins = 1.0 / (np.array(scales) * np.sqrt(norms))
@@ -153,7 +153,7 @@ class KernelClassifier(ClassifierMixin, ProbabilisticMachine):  # type: ignore[m
         return sp.vstack(parts, format="csr") if sp.issparse(vectors) else np.vstack(parts)
 
 
-def _in_order_of_samples(proofs: Sequence[Certificate], by_class: ByClass) -> Certificate:
+def in_order_of_samples(proofs: Sequence[Certificate], by_class: ByClass) -> Certificate:
     """The certificate with its gap terms in the order of the training samples."""
     terms = np.zeros((len(proofs), len(by_class.order)))
     for row, seen, proof in zip(terms, by_class.members, proofs, strict=True):
