@@ -390,9 +390,10 @@ class PairProblem:
         end = high if along > 0.0 else low  # the best point if there is no curvature
         second = start[1] - along / eta if eta < 0.0 else end
         clipped = min(max(second, low), high)
-        return PairStep(start, self._on_segment(start, second), self._on_segment(start, clipped), low, high)
+        return PairStep(start, self.on_segment(start, second), self.on_segment(start, clipped), low, high)
 
-    def _on_segment(self, start: tuple[float, float], second: float) -> tuple[float, float]:
+    def on_segment(self, start: tuple[float, float], second: float) -> tuple[float, float]:
+        """The point with this second alpha on the line y_1 a_1 + y_2 a_2 = zeta through `start`."""
         return start[0] + self.signs[0] * self.signs[1] * (start[1] - second), second
 
     def coordinate_ascent(self, start: tuple[float, float] = (0.0, 0.0), steps: int = 20) -> NDArray[np.float64]:

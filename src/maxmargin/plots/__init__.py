@@ -2,19 +2,44 @@
 
     decision_boundary   regions, the line f = 0, the margins f = ±1, the support vectors
     gap_trace           duality gap and KKT violation over the seconds of the fit
+    duality_trace       primal and dual value over its iterations: weak and strong duality
+    margins             a hyperplane in the plane, its margins, and the slack of each sample
+    loss_comparison     the losses of two classes over the margin
+    kernel_profiles     k(x, z) over x
+    kernel_matrix       k(x, z) for all pairs of samples
+    smo_step            two alphas in their box: a step along the equality constraint, clipped
+    coordinate_path     the same two, one at a time
     save                a figure to a file
 
-Everything drawn comes from public attributes and methods of a fitted estimator: this room asks,
-it does not compute. matplotlib is an extra (`pip install maxmargin[plot]`), imported when the
-first picture is drawn and not before.
+Everything drawn comes from public attributes and methods of a fitted estimator, or from the
+definitions in `geometry`, `losses` and `optimality`: this room asks, it does not compute. matplotlib
+is an extra (`pip install maxmargin[plot]`), imported when the first picture is drawn and not before.
 
-May not enter: solvers, kernels, numerics, and any number that is not on the fitted model.
+May not enter: solvers, kernels, numerics, and any number that is made up here.
 """
 
 from maxmargin.plots.boundary import decision_boundary
 from maxmargin.plots.canvas import save
+from maxmargin.plots.duality import duality_trace
+from maxmargin.plots.kernels import kernel_matrix, kernel_profiles
+from maxmargin.plots.losses import loss_comparison
+from maxmargin.plots.margins import margins
 from maxmargin.plots.plane import principal_plane
+from maxmargin.plots.smo_path import coordinate_path, smo_step
 from maxmargin.plots.support import free_support
 from maxmargin.plots.trace import gap_trace
 
-__all__ = ["decision_boundary", "free_support", "gap_trace", "principal_plane", "save"]
+__all__ = [
+    "coordinate_path",
+    "decision_boundary",
+    "duality_trace",
+    "free_support",
+    "gap_trace",
+    "kernel_matrix",
+    "kernel_profiles",
+    "loss_comparison",
+    "margins",
+    "principal_plane",
+    "save",
+    "smo_step",
+]

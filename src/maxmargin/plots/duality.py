@@ -1,0 +1,45 @@
+"""Weak and strong duality in the course of a fit."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from maxmargin.optimality import duality
+from maxmargin.plots.canvas import FEW_COLOURS, INK, new_axes, tidy
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+HEADROOM = 3.0  # times the optimum: primal values above are cut off
+
+
+def duality_trace(model: Any, ax: Axes | None = None) -> Axes:
+    """Draw the primal and the dual value of a fit over its iterations, from `model.trace_`, and the certified pair at the end.
+
+    Weak duality: the dual value is never above the primal value, and the optimum lies in the band between them. Strong duality:
+    the band closes.
+    """
+    ax = new_axes(7.0, 4.2) if ax is None else ax
+    found = duality(model)
+    iterations = np.arange(len(found.primal))
+    end = max(len(iterations) - 1, 0)
+    ax.fill_between(iterations, found.dual, found.primal, color="#cccccc", alpha=0.5, linewidth=0, label="duality gap")
+    for values, last, colour, name in (
+        (found.primal, found.certified_primal, FEW_COLOURS[1], "primal value"),
+        (found.dual, found.certified_dual, FEW_COLOURS[0], "dual value"),
+    ):
+        ax.plot(iterations, values, color=colour, linewidth=1.6, marker=".", label=name)
+        ax.plot(end, last, "o", color=colour, markeredgecolor=INK, zorder=4)
+    top = float(np.nanmax(found.primal, initial=found.certified_primal))
+    bottom = float(np.nanmin(found.dual, initial=0.0))
+    if found.certified_primal > 0.0:
+        top = min(top, HEADROOM * found.certified_primal)
+    if top > bottom:
+        ax.set_ylim(bottom - 0.04 * (top - bottom), top + 0.04 * (top - bottom))
+    ax.set(xlabel="iteration", ylabel="objective")
+    ax.set_title(str(found), loc="left", fontsize=9, color=INK)
+    ax.legend(frameon=False, fontsize=9)
+    tidy(ax)
+    return ax

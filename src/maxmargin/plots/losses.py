@@ -1,0 +1,46 @@
+"""The losses of two classes side by side, over the margin."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from maxmargin.losses import MarginLoss, hinge, logistic, mse, quadratic_hinge, zero_one
+from maxmargin.plots.canvas import FEW_COLOURS, INK, new_axes, tidy
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+MARGINS = np.linspace(-2.5, 3.5, 601)
+HIGHEST = 4.5  # where the picture is cut off
+FORMULAS = {
+    "mse": "MSE, (ty − 1)²",
+    "logistic": "logistic, −log σ(ty)",
+    "hinge": "hinge, max(0, 1 − ty)",
+    "quadratic hinge": "quadratic hinge, max(0, 1 − ty)²",
+    "zero-one": "errors, ty ≤ 0",
+}
+
+
+def loss_comparison(
+    ax: Axes | None = None, losses: Sequence[MarginLoss] = (mse, logistic, hinge, quadratic_hinge, zero_one)
+) -> Axes:
+    """Draw losses as functions of the margin ty, where t is -1 or +1 and y the decision.
+
+    All of them are convex but the last, and all but MSE fall as the margin grows: MSE punishes samples that are classified too
+    well.
+    """
+    ax = new_axes(7.0, 4.6) if ax is None else ax
+    for loss, colour in zip(losses, (*FEW_COLOURS[:4], INK), strict=False):
+        style = "steps-post" if loss is zero_one else "default"
+        ax.plot(
+            MARGINS, loss.of_margin(MARGINS), color=colour, linewidth=1.8, drawstyle=style,
+            label=FORMULAS.get(loss.name, loss.name), linestyle=":" if loss is zero_one else "-",
+        )  # fmt: skip
+    ax.axvline(1.0, color="#bbbbbb", linewidth=0.8, zorder=0)
+    ax.set(xlim=MARGINS[[0, -1]], ylim=(-0.1, HIGHEST), xlabel="margin ty", ylabel="loss")
+    ax.legend(frameon=False, fontsize=9)
+    tidy(ax)
+    return ax

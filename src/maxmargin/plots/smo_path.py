@@ -1,0 +1,73 @@
+"""Two alphas in their box: a step of SMO along the equality constraint, and coordinate ascent, which it forbids."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from maxmargin.optimality import PairProblem
+from maxmargin.plots.canvas import FEW_COLOURS, INK, new_axes, tidy
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+GRID = 160  # points along each side at which W is asked
+BORDER = 0.25  # of the box, around it
+LEVELS = 14
+
+
+def smo_step(pair: PairProblem, start: tuple[float, float], ax: Axes | None = None) -> Axes:
+    """Draw the dual objective W over two alphas, their box, the segment y₁α₁ + y₂α₂ = ζ in it, and one step of SMO.
+
+    The step goes from `start` to the top of W on the line, and is clipped at the end of the segment if that is outside: at L or
+    H, the lowest and the highest value that the box leaves to α₂.
+    """
+    ax = _box(pair, ax)
+    step = pair.step(start)
+    ends = np.array([pair.on_segment(start, second) for second in (step.low, step.high)])
+    beyond = np.array([pair.on_segment(start, second) for second in (-pair.C[1], 2.0 * pair.C[1])])
+    ax.plot(*beyond.T, color=INK, linewidth=0.8, linestyle=":", zorder=2)
+    ax.plot(*ends.T, color=INK, linewidth=2.2, zorder=3, label="y₁α₁ + y₂α₂ = ζ inside the box")
+    for second, name in ((step.low, "L"), (step.high, "H")):
+        ax.axhline(second, color="#999999", linewidth=0.7, linestyle="--", zorder=1)
+        ax.text(1.02, second, name, transform=ax.get_yaxis_transform(), va="center")
+    ax.plot(*step.start, "o", color=FEW_COLOURS[0], markersize=8, zorder=5, label="start")
+    if step.unclipped != step.end:
+        ax.plot(*step.unclipped, "o", color=FEW_COLOURS[1], markerfacecolor="none", markersize=8, zorder=5, label="unclipped")
+    ax.plot(*step.end, "*", color=FEW_COLOURS[1], markersize=13, zorder=6, label="after the step")
+    ax.annotate("", xy=step.end, xytext=step.start, zorder=4, arrowprops={"arrowstyle": "->", "color": FEW_COLOURS[1]})
+    gained = float(pair.value(*step.end) - pair.value(*step.start))
+    ax.set_title(f"a step of SMO: W rises by {gained:.3g}", loc="left", fontsize=10, color=INK)
+    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.1), frameon=False, fontsize=9, ncols=2)
+    return ax
+
+
+def coordinate_path(
+    pair: PairProblem, start: tuple[float, float] = (0.0, 0.0), steps: int = 20, ax: Axes | None = None
+) -> Axes:
+    """Draw coordinate ascent on two alphas in their box, without the equality constraint: each move is along an axis."""
+    ax = _box(pair, ax)
+    path = pair.coordinate_ascent(start, steps)
+    ax.plot(*path.T, color=FEW_COLOURS[1], linewidth=1.4, marker=".", zorder=4, label="coordinate ascent")
+    ax.plot(*path[0], "o", color=FEW_COLOURS[0], markersize=8, zorder=5, label="start")
+    ax.plot(*path[-1], "*", color=FEW_COLOURS[1], markersize=13, zorder=6, label=f"after {steps} steps")
+    ax.set_title(f"coordinate ascent: W = {float(pair.value(*path[-1])):.6g}", loc="left", fontsize=10, color=INK)
+    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.1), frameon=False, fontsize=9, ncols=3)
+    return ax
+
+
+def _box(pair: PairProblem, ax: Axes | None) -> Axes:
+    """The contours of W, and the box."""
+    from matplotlib.patches import Rectangle
+
+    ax = new_axes(6.2, 6.0) if ax is None else ax
+    if not np.isfinite(pair.C).all():
+        raise ValueError(f"C={pair.C}: the picture is of a box; use a finite C")
+    first, second = (np.linspace(-BORDER * c, (1.0 + BORDER) * c, GRID) for c in pair.C)
+    values = pair.value(*np.meshgrid(first, second))
+    ax.contour(first, second, values, levels=LEVELS, cmap="Blues", linewidths=0.9, zorder=0)
+    ax.add_patch(Rectangle((0.0, 0.0), *pair.C, facecolor="none", edgecolor=INK, linewidth=1.4, zorder=2))
+    ax.set(xlim=first[[0, -1]], ylim=second[[0, -1]], xlabel="α₁", ylabel="α₂")
+    tidy(ax)
+    return ax
