@@ -50,13 +50,16 @@ ROOMS = {
     ),
     "__init__": Room({"certificates", "estimators", "solution"}, set()),
     # the guests: public attributes of fitted models
+    "audits": Room(
+        {"backends", "certificates", "estimators", "formulations", "gram", "kernels", "multiclass"}, {"numpy", "scipy", "sklearn"}
+    ),
     "io": Room(set(), {"numpy", "scipy", "sklearn"}),
     "plots": Room(set(), {"matplotlib", "numpy", "scipy", "sklearn"}),
     "cli": Room(
-        {"__init__", "callbacks", "io", "plots"}, {"click", "joblib", "matplotlib", "numpy", "scipy", "sklearn"}
+        {"__init__", "audits", "callbacks", "io", "plots"}, {"click", "joblib", "matplotlib", "numpy", "scipy", "sklearn"}
     ),
 }
-GUESTS = ("io", "plots", "cli")
+GUESTS = ("audits", "io", "plots", "cli")
 
 
 def sources(*rooms: str) -> list[Path]:

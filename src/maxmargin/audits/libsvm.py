@@ -1,0 +1,166 @@
+"""Models of LIBSVM itself: the `svm_model` of its Python module, and its model files.
+
+Its conventions: a decision is the sum less rho; the first class is the positive one; classes stand in the order in which they
+first appeared in the training set; features and samples count from one. A model file keeps neither C, nu, epsilon nor the
+numbers of the support vectors, and prints their features with eight digits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from maxmargin.audits.fitted import Fitted
+
+SVM_TYPES = {"c_svc": "SVC", "nu_svc": "NuSVC", "one_class": "OneClassSVM", "epsilon_svr": "SVR", "nu_svr": "NuSVR"}
+KERNEL_TYPES = {"linear": "linear", "polynomial": "poly", "rbf": "rbf", "sigmoid": "sigmoid", "precomputed": "precomputed"}
+PRINTED_DIGITS = 8  # of a feature in a model file
+
+
+@dataclass(frozen=True)
+class Contents:
+    """What `svm_model` and model files have in common, as LIBSVM has it."""
+
+    svm_type: str
+    kernel_type: str
+    coefficients: NDArray[np.float64]
+    rho: list[float]
+    rows: list[dict[int, float]]  # the support vectors
+    labels: list[int] = field(default_factory=list)
+    n_support: list[int] = field(default_factory=list)
+    more: dict[str, Any] = field(default_factory=dict)  # what else is known, by the names of `Fitted`
+
+    def as_fitted(self) -> Fitted:
+        """The same in scikit-learn's conventions."""
+        coefficients, intercepts = self.coefficients, -np.array(self.rho)
+        if len(self.labels) == 2:
+            coefficients, intercepts = -coefficients, -intercepts
+        facts = dict(self.more)
+        if self.kernel_type == "precomputed" and "support" not in facts:
+            facts["support"] = np.array([int(row[0]) - 1 for row in self.rows], dtype=np.intp)
+        return Fitted(
+            library="LIBSVM",
+            machine=SVM_TYPES[self.svm_type],
+            coefficients=coefficients,
+            intercepts=intercepts,
+            support=facts.pop("support", None),
+            vectors=None if self.kernel_type == "precomputed" else rows_to_matrix(self.rows),
+            kernel=KERNEL_TYPES[self.kernel_type],
+            classes=np.array(self.labels) if self.labels else None,
+            n_support=np.array(self.n_support, dtype=np.intp) if self.n_support else None,
+            **facts,
+        )
+
+
+def is_svm_model(model: Any) -> bool:
+    return type(model).__name__ == "svm_model" and hasattr(model, "get_sv_coef")
+
+
+def read_svm_model(model: Any) -> Fitted:
+    """A model that `svm_train` returned or `svm_load_model` loaded."""
+    parameters, n_classes = model.param, model.nr_class
+    svm_type = list(SVM_TYPES)[parameters.svm_type]
+    more = {"gamma": parameters.gamma, "coef0": parameters.coef0, "degree": parameters.degree}
+    if model.sv_indices:  # trained in this process; a loaded model has neither these nor the parameters of the fit
+        more |= {"C": parameters.C, "nu": parameters.nu, "epsilon": parameters.p, "tol": parameters.eps}
+        more["support"] = np.array(model.get_sv_indices(), dtype=np.intp) - 1
+        if svm_type == "c_svc" and parameters.nr_weight > 0:
+            more["class_weight"] = UNREADABLE_WEIGHTS
+    else:
+        more["digits"] = PRINTED_DIGITS
+    return Contents(
+        svm_type=svm_type,
+        kernel_type=list(KERNEL_TYPES)[parameters.kernel_type],
+        coefficients=np.array(model.get_sv_coef(), dtype=np.float64).reshape(model.l, n_classes - 1).T,
+        rho=model.rho[: n_classes * (n_classes - 1) // 2],
+        rows=model.get_SV(),
+        labels=model.get_labels() if model.label else [],
+        n_support=model.nSV[:n_classes] if model.nSV else [],
+        more=more,
+    ).as_fitted()
+
+
+#: svm_model points to class weights that Python has freed when svm_train returns.
+UNREADABLE_WEIGHTS = "unreadable"
+
+
+def read_model_file(path: str | PathLike[str]) -> Fitted:
+    """A file that `svm_save_model` or `svm-train` wrote."""
+    with Path(path).open(encoding="utf-8", errors="replace") as lines:
+        header = _header(path, lines)
+        n_rows = int(header["nr_class"][0]) - 1
+        coefficients, rows = _support_vectors(path, lines, n_rows, len(header))
+    if len(rows) != int(header["total_sv"][0]):
+        raise ValueError(f"{path}: {len(rows)} support vectors where its header says {header['total_sv'][0]}: was it cut off?")
+    kinds = {"gamma": float, "coef0": float, "degree": int}
+    return Contents(
+        svm_type=header["svm_type"][0],
+        kernel_type=header["kernel_type"][0],
+        coefficients=np.array(coefficients, dtype=np.float64).reshape(len(rows), n_rows).T,
+        rho=[float(value) for value in header["rho"]],
+        rows=rows,
+        labels=[int(label) for label in header.get("label", [])],
+        n_support=[int(count) for count in header.get("nr_sv", [])],
+        more={name: kind(header[name][0]) for name, kind in kinds.items() if name in header} | {"digits": PRINTED_DIGITS},
+    ).as_fitted()
+
+
+def is_model_file(path: str | PathLike[str]) -> bool:
+    """Whether the file begins as LIBSVM's model files do."""
+    with Path(path).open("rb") as file:
+        return file.read(9) == b"svm_type "
+
+
+def _header(path: str | PathLike[str], lines: Iterator[str]) -> dict[str, list[str]]:
+    """The words after each keyword, up to the line SV."""
+    header: dict[str, list[str]] = {}
+    for line in lines:
+        name, *values = line.split() or [""]
+        if name == "SV":
+            break
+        if not header and name != "svm_type":
+            raise ValueError(f"{path}: not a LIBSVM model file, which begins with 'svm_type'; for a pickled model pass the model")
+        header[name] = values
+    needed = ("svm_type", "kernel_type", "nr_class", "total_sv", "rho")
+    missing = [name for name in needed if not header.get(name)]
+    if missing:
+        raise ValueError(f"{path}: no {missing[0]} in its header: was it cut off?")
+    for name, known in (("svm_type", SVM_TYPES), ("kernel_type", KERNEL_TYPES)):
+        if header[name][0] not in known:
+            raise ValueError(f"{path}: {name} {header[name][0]}: must be one of {', '.join(known)}")
+    return header
+
+
+def _support_vectors(
+    path: str | PathLike[str], lines: Iterator[str], n_rows: int, n_before: int
+) -> tuple[list[list[float]], list[dict[int, float]]]:
+    coefficients, rows = [], []
+    for number, line in enumerate(lines, start=n_before + 2):
+        words = line.split()
+        try:
+            coefficients.append([float(word) for word in words[:n_rows]])
+            pairs = (word.split(":") for word in words[n_rows:])
+            rows.append({int(index): float(value) for index, value in pairs})
+            if len(words) < n_rows:
+                raise ValueError
+        except ValueError:
+            raise ValueError(f"{path}, line {number}: not {n_rows} coefficients and pairs index:value") from None
+    return coefficients, rows
+
+
+def rows_to_matrix(rows: Sequence[Mapping[int, float]], width: int | None = None) -> sp.csr_array:
+    """Samples as LIBSVM's Python module takes them, {index: value} counted from one, as CSR; index 0, a serial number of
+    precomputed kernels, is left out."""
+    pairs = [[(index - 1, value) for index, value in sorted(row.items()) if index > 0] for row in rows]
+    indices = np.array([index for row in pairs for index, _ in row], dtype=np.int32)
+    values = np.array([value for row in pairs for _, value in row], dtype=np.float64)
+    ends = np.cumsum([0, *map(len, pairs)])
+    width = width or int(indices.max(initial=-1)) + 1
+    return sp.csr_array((values, indices, ends.astype(np.int32)), shape=(len(rows), max(width, 1)))

@@ -1,0 +1,156 @@
+"""What an audit found: numbers, and a sentence about them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from maxmargin.audits.fitted import Fitted
+from maxmargin.certificates import TINY, Certificate
+
+HELD = 1.1  # times tol: what a solver with a float32 kernel, as most have, may take for a violation within it
+WORTH_SAYING = 1e-3  # of the objective: what an intercept may cost unmentioned
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One machine: the certificate of its dual point, the primal value of the machine with its own intercept and with the
+    best one; whether its point is one of the problem at all, but for rounding; and whether a nu-classifier, which was divided by
+    its margin, has none."""
+
+    certificate: Certificate
+    primal_as_is: float
+    primal_best_bias: float
+    leaves_box: bool
+    misses_sums: bool
+    no_margin: bool
+
+
+@dataclass(frozen=True)
+class Audit:
+    """What is true of a fitted model, whatever its library said.
+
+    ``gap_as_is = primal_as_is - dual`` bounds how far the model, with the intercept it has, is from the optimum;
+    ``gap_best_bias`` is what would be left of it with the best intercept. ``certificate`` belongs to the model's dual point, or
+    to a feasible one near it where that leaves its box (``box_residual``) or its coefficients do not add up
+    (``equality_residual``). Of several machines these are the sums, and the worst of their violations and residuals.
+    """
+
+    library: str
+    machine: str
+    certificate: Certificate
+    primal_as_is: float
+    primal_best_bias: float
+    tol: float | None
+    sentence: str
+
+    @property
+    def dual(self) -> float:
+        return self.certificate.dual
+
+    @property
+    def gap_as_is(self) -> float:
+        return max(self.primal_as_is - self.dual, 0.0)
+
+    @property
+    def gap_best_bias(self) -> float:
+        return max(self.primal_best_bias - self.dual, 0.0)
+
+    @property
+    def gap(self) -> float:
+        """That of the model one ships: `gap_as_is`."""
+        return self.gap_as_is
+
+    @property
+    def relative_gap_as_is(self) -> float:
+        return _relative(self.gap_as_is, self.dual)
+
+    @property
+    def kkt_violation(self) -> float:
+        return self.certificate.kkt_violation
+
+    @property
+    def box_residual(self) -> float:
+        return self.certificate.box_residual
+
+    @property
+    def equality_residual(self) -> float:
+        return self.certificate.equality_residual
+
+    def holds(self, tol: float) -> bool:
+        """Whether the model is proved to be within `tol` of the optimum, relative, with the intercept it has."""
+        return self.relative_gap_as_is <= tol
+
+    def __str__(self) -> str:
+        machines = f", {len(self.certificate.parts)} machines together" if self.certificate.parts else ""
+        stop = "" if self.tol is None else f"  (tol={self.tol:g})"
+        rows = [
+            ("primal value", f"{self.primal_as_is:.10g}"),
+            ("dual value", f"{self.dual:.10g}"),
+            ("duality gap", f"{self.gap_as_is:.3g}"),
+            ("  with the best intercept", f"{self.gap_best_bias:.3g}"),
+            ("relative gap", f"{self.relative_gap_as_is:.3g}"),
+            ("KKT violation", f"{self.kkt_violation:.3g}{stop}"),
+            ("box residual", f"{self.box_residual:.3g}"),
+            ("equality residual", f"{self.equality_residual:.3g}"),
+            ("computed in", self.certificate.arithmetic),
+        ]
+        width = max(len(label) for label, _ in rows)
+        lines = [f"  {label:<{width}}  {value}" for label, value in rows]
+        return "\n".join([f"audit of {self.machine} by {self.library}{machines}", *lines, self.sentence])
+
+
+def give_verdict(
+    fitted: Fitted, findings: Sequence[Finding], certificate: Certificate, indefinite: bool, weightless: bool
+) -> Audit:
+    """The findings about all machines of a model, as one.
+
+    `indefinite`: the kernel matrix is not positive semi-definite. `weightless`: a support vector has no weight.
+    """
+    as_is = sum(finding.primal_as_is for finding in findings)
+    best = sum(finding.primal_best_bias for finding in findings)
+    found = Audit(fitted.library, fitted.machine, certificate, as_is, best, fitted.tol, sentence="")
+    return replace(found, sentence=" ".join(_sentences(found, findings, indefinite, weightless)))
+
+
+def _sentences(found: Audit, findings: Sequence[Finding], indefinite: bool, weightless: bool) -> Iterator[str]:
+    goal = "a stationary point" if indefinite else "the optimum"
+    yield f"The model is within {found.relative_gap_as_is:.2g} of {goal}, relative{_stop(found)}."
+    if indefinite:
+        yield "The kernel is not positive semi-definite, so the problem has no duality gap to close."
+    if any(finding.no_margin for finding in findings):
+        yield (
+            "The margin it was divided by is not positive: nu is so small that the reduced convex hulls of the classes meet, and "
+            "the machine tells nothing apart; use a larger nu."
+        )
+    if any(finding.leaves_box and not finding.no_margin for finding in findings):
+        yield (
+            f"The model's dual coefficients leave their box, by {found.box_residual:.2g}: they were changed, or the parameters "
+            "or weights given here are not those of the fit."
+        )
+    if weightless:
+        yield (
+            "Samples of zero weight are support vectors. (scikit-learn numbers the samples without them, and with a kernel that "
+            "is a matrix or a callable predicts with the wrong ones: leave them out of the fit.)"
+        )
+    if any(finding.misses_sums and not finding.no_margin for finding in findings):
+        yield (
+            f"The model's dual coefficients miss the sum they have to keep, by {found.equality_residual:.2g}: they were changed, "
+            "or the parameters or weights given here are not those of the fit."
+        )
+    cost = _relative(found.primal_as_is - found.primal_best_bias, found.primal_best_bias)
+    if cost > WORTH_SAYING:
+        yield f"Its intercept is not the best: that costs {100 * cost:.2g} % of the objective."
+
+
+def _stop(found: Audit) -> str:
+    if found.tol is None:
+        return ""
+    if found.kkt_violation <= HELD * found.tol:
+        return "; its stopping tolerance held"
+    return f"; its stopping tolerance did not hold: the KKT violation is {found.kkt_violation:.2g}, tol={found.tol:g}"
+
+
+def _relative(difference: float, value: float) -> float:
+    """As a share of the larger of the two values that it is the difference of."""
+    return difference / max(abs(value + difference), abs(value), TINY)
