@@ -8,6 +8,7 @@ from pathlib import Path
 import joblib
 import numpy as np
 import pytest
+import sklearn.svm
 from sklearn.datasets import dump_svmlight_file, load_iris, make_classification
 
 from maxmargin import SVC
@@ -211,6 +212,41 @@ def test_predict_refuses(run, iris_csv):
     assert "not a model" in refused(run("predict", iris_csv, iris_csv, code=2))
     joblib.dump({"a": 1}, "dict.joblib")
     assert "holds a dict" in refused(run("predict", "dict.joblib", iris_csv, code=2))
+
+
+# --- audit -------------------------------------------------------------------------------------
+
+
+def test_audit_of_what_train_saved(run, iris_csv):
+    run("train", iris_csv, "--test-size", 0, "--no-plot", "--save", "m.joblib")
+    out = run("audit", "m.joblib", iris_csv, "--gap-tol", 1e-3).stdout
+    assert out.startswith("audit of SVC by maxmargin, 3 machines together")
+    assert "of the optimum, relative; its stopping tolerance held." in out
+
+
+def test_audit_of_a_model_of_scikit_learn(run, iris_csv):
+    joblib.dump(sklearn.svm.SVC(tol=0.1).fit(*load_iris(return_X_y=True)), "m.joblib")
+    dump_svmlight_file(*load_iris(return_X_y=True), "iris.svm", zero_based=False)
+    out = run("audit", "m.joblib", "iris.svm", "--gap-tol", 1e-6, code=1).stdout
+    assert value(out, "  KKT violation").endswith("(tol=0.1)")
+    assert "audit of SVC by scikit-learn, 3 machines together" in out
+    message = refused(run("audit", "m.joblib", iris_csv, code=2))
+    assert "y has the label 'setosa', which the model does not know (it knows 0, 1, 2)" in message
+
+
+def test_audit_of_a_libsvm_model_file(run):
+    svmutil = pytest.importorskip("libsvm.svmutil")
+    X, y = load_iris(return_X_y=True)
+    dump_svmlight_file(X, y, "iris.svm", zero_based=False)
+    svmutil.svm_save_model("iris.model", svmutil.svm_train(y, X, "-c 2 -q"))
+    assert "within" in run("audit", "iris.model", "iris.svm", "-C", 2, "--gap-tol", 1e-3).stdout
+    assert "C: this model of LIBSVM does not say it" in refused(run("audit", "iris.model", "iris.svm", code=2))
+
+
+def test_audit_refuses(run, iris_csv):
+    assert "absent.joblib: no such file" in refused(run("audit", "absent.joblib", "x", code=2))
+    joblib.dump({"a": 1}, "dict.joblib")
+    assert "dict.joblib: model is a dict" in refused(run("audit", "dict.joblib", iris_csv, code=2))
 
 
 # --- bad input ---------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ problem it was meant to solve. May not enter: solvers, and other people's librar
 """
 
 from maxmargin.audits.examine import audit
+from maxmargin.audits.libsvm import is_model_file
 from maxmargin.audits.verdict import Audit
 
-__all__ = ["Audit", "audit"]
+__all__ = ["Audit", "audit", "is_model_file"]

@@ -1,4 +1,4 @@
-"""The command line: `maxmargin train` and `maxmargin predict`, with files in and a report out.
+"""The command line: `maxmargin train`, `predict` and `audit`, with files in and a report out.
 
     commands   the options, in click's terms, and what becomes of errors and Ctrl-C
     session    load, split, fit: what `train` does, one step a function

@@ -15,7 +15,7 @@ import joblib
 import numpy as np
 from scipy.sparse import issparse
 
-from maxmargin import SVC
+from maxmargin import SVC, audits
 from maxmargin.cli import datasets, session
 from maxmargin.cli.report import report
 from maxmargin.io import read_table
@@ -23,6 +23,7 @@ from maxmargin.io import read_table
 DEFAULT_PICTURE = Path("maxmargin.png")
 RESCUED_MODEL = Path("maxmargin-interrupted.joblib")  # where Ctrl-C saves, if nothing else is said
 INTERRUPTED = 130  # exit code, as shells have it: 128 + SIGINT
+NOT_PROVED = 1  # exit code
 MACHINE_OPTIONS = (
     "kernel", "C", "gamma", "sigma", "loss", "degree", "coef0",
     "tol", "gap_tol", "max_seconds", "cache_size", "multi_class",
@@ -175,6 +176,34 @@ def predict(model: Path, file: Path, output: Path | None, target: str | None) ->
             click.echo(f"accuracy {np.mean(labels == table.y):.1%}", err=True)
 
 
+@maxmargin.command()
+@click.argument("model", type=click.Path(path_type=Path))
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--target", help="Target column of a CSV file: name or index.")
+@click.option("-C", "--C", "C", type=float, help="Of the fit, where MODEL does not say it.")
+@click.option("--nu", type=float, help="Of the fit, where MODEL does not say it.")
+@click.option("--epsilon", type=float, help="Of the fit, where MODEL does not say it.")
+@click.option("--tol", type=float, help="Of the fit, where MODEL does not say it.")
+@click.option("--gap-tol", type=float, help=f"Exit with code {NOT_PROVED} if the relative gap is larger.")
+def audit(model: Path, file: Path, target: str | None, gap_tol: float | None, **options: Any) -> None:
+    """Prove how near a MODEL of any library is to the optimum on FILE, the data it was fitted on.
+
+    MODEL is a LIBSVM model file, which says neither C, nu nor epsilon, or a joblib file with a fitted SVC, NuSVC, SVR,
+    NuSVR, OneClassSVM or a pipeline that ends in one. Open only those you trust: a joblib file can run any code.
+    """
+    with bad_input_in_one_line(), warnings_in_one_line():
+        fitted = model if model.is_file() and audits.is_model_file(model) else _unpickle(model)
+        table = read_table(file, target, n_features=getattr(fitted, "n_features_in_", None))
+        given = {name: value for name, value in options.items() if value is not None}
+        try:
+            found = audits.audit(fitted, session.as_trained(table.X), table.y, **given)
+        except TypeError as error:  # a file of something else
+            raise BadInput(f"{model}: {error}") from error
+        click.echo(str(found))
+        if gap_tol is not None and not found.holds(gap_tol):
+            sys.exit(NOT_PROVED)
+
+
 @contextmanager
 def bad_input_in_one_line() -> Iterator[None]:
     """What is wrong with the data, the options or the disk is one line, without a traceback."""
@@ -243,13 +272,17 @@ def _check_folder(path: Path | None) -> None:
         raise BadInput(f"{path}: there is no folder {path.parent}")
 
 
-def _load_model(path: Path) -> Any:
+def _unpickle(path: Path) -> Any:
     if not path.is_file():
         raise BadInput(f"{path}: no such file")
     try:
-        model = joblib.load(path)
+        return joblib.load(path)
     except Exception as error:  # a damaged pickle can raise anything
-        raise BadInput(f"{path}: not a model that `train --save` wrote ({error})") from error
+        raise BadInput(f"{path}: not a model that joblib or `train --save` wrote ({error})") from error
+
+
+def _load_model(path: Path) -> Any:
+    model = _unpickle(path)
     if not hasattr(model, "steps") or not hasattr(model, "n_features_in_"):
         kind = type(model).__name__
         raise BadInput(f"{path}: holds a {kind}, not a model that `train --save` wrote")
