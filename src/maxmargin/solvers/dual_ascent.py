@@ -1,0 +1,80 @@
+r"""Stochastic gradient ascent on the dual with the augmented kernel, one component at a time.
+
+    max    J(alpha) = sum_k alpha_k - 1/2 sum_kl alpha_k alpha_l y_k y_l K~(x_k, x_l)
+    s.t.   0 <= alpha_k <= C                                        (alpha_k >= 0 with the quadratic loss)
+
+given the augmented kernel K~ = K + 1, with the quadratic loss K~ + diag(1 / 2C_k). A feature that is always 1 turns the bias
+into a weight like the others, so there is no equality constraint, and the duals can move one by one:
+
+    repeat
+        for k = 1, ..., n
+            alpha_k = alpha_k + eta_k dJ/dalpha_k,   eta_k = 1 / K~(x_k, x_k)
+            clip alpha_k to [0, C]
+    until the change of alpha in a pass is at most epsilon
+
+In signed duals beta = y alpha the component of the gradient is -G_k, and this is beta_k - eta_k G_k, clipped to its box.
+Along one coordinate J is a parabola with curvature K~(x_k, x_k), so this step length is Newton's and ends at its top: the
+method is coordinate ascent with exact line search, and it converges because it never overshoots.
+
+**Another machine.** The bias is now part of what is regularised: min 1/2 (|w|^2 + b^2) + loss. The optimum is therefore not
+quite that of the machine with a free intercept. Without an intercept K~ is K.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maxmargin.backends import Backend
+from maxmargin.control import Control, Stop
+from maxmargin.formulations import DualProblem
+from maxmargin.gram import Gram
+from maxmargin.solution import Solution, Status
+from maxmargin.solvers.course import Course, kernel_matrix
+from maxmargin.solvers.separability import best_multiple
+
+Vector = NDArray[np.float64]
+
+FLAT = 1e-12  # of the largest diagonal entry: a sample with less is taken to have this
+ORDERS = ("cyclic", "random")
+
+
+@dataclass(frozen=True)
+class Options:
+    """`epsilon`: the length of a pass's change of the duals that ends the run (0: only `tol` ends it). `order`: the
+    duals one after the other, or in a new random order each pass, drawn with `seed`."""
+
+    epsilon: float = 0.0
+    order: str = "cyclic"
+    seed: int = 0
+
+
+def solve(
+    problem: DualProblem,
+    gram: Gram,
+    backend: Backend,
+    stop: Stop,
+    control: Control,
+    start: Vector | None = None,
+    options: Options = Options(),  # noqa: B008 (frozen)
+) -> Solution:
+    """Minimise `problem`, which has no equality constraint, over the matrix `gram`, from `start` or from zero."""
+    course = Course(problem, gram, stop, control)
+    K = kernel_matrix(gram, problem.shift)
+    eta = 1.0 / np.maximum(K.diagonal(), FLAT * max(float(K.diagonal().max()), 1.0))
+    random, order = np.random.default_rng(options.seed), np.arange(len(problem))
+    beta, change = course.begin(start), np.inf
+    gradient = K @ beta + problem.linear
+    while (status := course.ended(beta, gradient)) is None and change > options.epsilon:
+        before = beta.copy()
+        for k in random.permutation(order) if options.order == "random" else order:
+            slope = K[k] @ beta + problem.linear[k]
+            beta[k] = min(max(beta[k] - eta[k] * slope, problem.lower[k]), problem.upper[k])
+            if course.step():
+                break
+        change = float(np.linalg.norm(beta - before))
+        beta *= best_multiple(problem, beta, K @ beta + problem.linear)
+        gradient = K @ beta + problem.linear
+    return course.solution(beta, gradient, status or (Status.STOPPED_BY_OPTION if options.epsilon else Status.STALLED))
