@@ -197,6 +197,8 @@ def test_the_certificate_of_an_unfinished_fit_bounds_the_distance_to_the_optimum
     assert early.certificate_.dual == pytest.approx(dual)
     assert early.certificate_.gap >= primal - optimum > 0
     assert not early.certificate_.holds(1e-6)
+    assert early.trace_.gap[-1] == pytest.approx(primal - dual)
+    assert early.trace_.dual[-1] == pytest.approx(dual)
     assert early.certificate_.gap_terms.sum() == pytest.approx(early.certificate_.gap)
     assert best.certificate_.gap_terms.shape == (len(y),)
     assert "duality gap" in str(best.certificate_)
