@@ -265,6 +265,18 @@ def test_a_tighter_tolerance_gives_a_smaller_gap(machine: str) -> None:
     assert gaps[-1] < 1e-3 * gaps[0]
 
 
+def test_a_tube_of_no_width() -> None:
+    """Then a sample may pull up and down at once, of which a model keeps the difference: the sums are more than it shows."""
+    X, y = TARGETS
+    parameters = {"C": 10.0, "nu": 1.0}
+    model = sklearn.svm.NuSVR(tol=1e-5, gamma=5.0, **parameters).fit(X, y)
+    assert np.abs(model.dual_coef_).sum() < 0.5 * 10.0 * len(y)
+    found = audit(model, X, y)
+    assert found.holds(1e-3)
+    assert found.equality_residual < 1e-9
+    check(found, "NuSVR", kernel_matrix(X, "rbf", 5.0), y, np.ones(len(y)), model, parameters)
+
+
 def test_an_unfinished_fit_is_told() -> None:
     X, y = BINARY
     with pytest.warns(ConvergenceWarning):

@@ -112,10 +112,7 @@ def _samples(fitted: Fitted, X: Any) -> Any:
     if callable(fitted.kernel):
         return X if hasattr(X, "shape") else np.asarray(X)
     if isinstance(X, list | tuple) and X and isinstance(X[0], Mapping):
-        width = None if fitted.vectors is None else fitted.vectors.shape[1]
-        X = rows_to_matrix(X)
-        if width is not None and width > X.shape[1]:
-            X = sp.csr_array((X.data, X.indices, X.indptr), shape=(X.shape[0], width))
+        X = rows_to_matrix(X, 1 if fitted.vectors is None else fitted.vectors.shape[1])
         X = X.toarray() if fitted.kernel == "precomputed" else X
     X = check_array(on_host(X), accept_sparse="csr", dtype=np.float64, order="C", input_name="X")
     if fitted.n_features not in (None, X.shape[1]):

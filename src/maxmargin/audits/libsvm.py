@@ -155,12 +155,12 @@ def _support_vectors(
     return coefficients, rows
 
 
-def rows_to_matrix(rows: Sequence[Mapping[int, float]], width: int | None = None) -> sp.csr_array:
-    """Samples as LIBSVM's Python module takes them, {index: value} counted from one, as CSR; index 0, a serial number of
-    precomputed kernels, is left out."""
+def rows_to_matrix(rows: Sequence[Mapping[int, float]], n_columns: int = 1) -> sp.csr_array:
+    """Samples as LIBSVM's Python module takes them, {index: value} counted from one, as CSR with so many columns at least;
+    index 0, a serial number of precomputed kernels, is left out."""
     pairs = [[(index - 1, value) for index, value in sorted(row.items()) if index > 0] for row in rows]
     indices = np.array([index for row in pairs for index, _ in row], dtype=np.int32)
     values = np.array([value for row in pairs for _, value in row], dtype=np.float64)
     ends = np.cumsum([0, *map(len, pairs)])
-    width = width or int(indices.max(initial=-1)) + 1
-    return sp.csr_array((values, indices, ends.astype(np.int32)), shape=(len(rows), max(width, 1)))
+    n_columns = max(n_columns, int(indices.max(initial=-1)) + 1)
+    return sp.csr_array((values, indices, ends.astype(np.int32)), shape=(len(rows), n_columns))
