@@ -192,8 +192,8 @@ def test_backends_agree_on_violation_and_working_set():
     assert ours.value == theirs.value == problem.violation(beta, gradient)
     assert ours.n_free == theirs.n_free
     for size in (64, 1000):
-        members, complete = native.choose_working_set(problem, beta, gradient, ours, 0.1, size, 1)
-        others, complete_too = reference.choose_working_set(problem, beta, gradient, ours, 0.1, size, 1)
+        members, complete = native.choose_working_set(problem, beta, gradient, ours, 0.1, size, 0.5, 1)
+        others, complete_too = reference.choose_working_set(problem, beta, gradient, ours, 0.1, size, 0.5, 1)
         assert complete == complete_too == (size == 1000)
         assert len(members) <= size + 2
         assert (np.diff(members) > 0).all()

@@ -106,6 +106,12 @@ void bind(nb::module_& module, const char* samples_name, const char* gram_name, 
                  for (int a = 0; a < self.size(); ++a)
                      for (int b = 0; b < self.size(); ++b) self.row(a)[b] = K(a, b);
              })
+        .def("view",
+             [](Tile<T>& self, Matrix<const T> K) {
+                 if (K.stride(0) != in_chunks(static_cast<int>(K.shape(0)))) throw std::invalid_argument("rows must be padded to whole chunks");
+                 self.make_view(K.data(), static_cast<int>(K.shape(0)));
+             },
+             nb::keep_alive<1, 2>())
         .def("add_to_diagonal",
              [](Tile<T>& self, Vector<const double> shift) {
                  for (int a = 0; a < self.size(); ++a) self.row(a)[a] += static_cast<T>(shift(a));
@@ -203,6 +209,11 @@ NB_MODULE(_native, module) {
     module.def("make_kernel", &make_kernel);
     module.def("use_blas", &use_blas);
     module.def("instruction_set", &instruction_set);
+    module.attr("chunk") = chunk;
+    module.def("products_from", [](Matrix<const double> matrix, Vector<const std::int32_t> at, Vector<const double> weights, Vector<double> out) {
+        nb::gil_scoped_release release;
+        products_from(matrix.data(), matrix.stride(0), at.data(), at.shape(0), weights.data(), weights.shape(0), out.data());
+    });
     module.def("n_threads", &omp_get_max_threads);
     module.def("use_threads", &omp_set_num_threads);  // of the calling thread
     bind<float>(module, "Samples32", "Gram32", "Tile32");
@@ -218,12 +229,13 @@ NB_MODULE(_native, module) {
     });
     module.def("choose_working_set",
                [](Vector<const double> beta, Vector<const double> lower, Vector<const double> upper, Vector<const double> gradient,
-                  std::vector<std::int64_t> edges, const Violation& violation, double threshold, std::int64_t size, std::uint64_t seed) {
+                  std::vector<std::int64_t> edges, const Violation& violation, double threshold, std::int64_t size, double more,
+                  std::uint64_t seed) {
                    WorkingSet chosen;
                    {
                        nb::gil_scoped_release release;
                        const DualState state = state_of(beta, lower, upper, gradient, std::move(edges));
-                       chosen = choose_working_set(state, violation, threshold, size, seed);
+                       chosen = choose_working_set(state, violation, threshold, size, more, seed);
                    }
                    return nb::make_tuple(owned(std::move(chosen.members)), chosen.complete);
                });

@@ -121,6 +121,18 @@ void fill_tile_from(const T* matrix, std::int64_t stride, const std::int32_t* me
     }
 }
 
+void products_from(const double* matrix, std::int64_t stride, const std::int32_t* at, std::int64_t n_at, const double* weights,
+                   std::int64_t n_weights, double* out) {
+#pragma omp parallel for schedule(dynamic, 16) if (n_at * n_weights > entries_worth_threads)
+    for (std::int64_t a = 0; a < n_at; ++a) {
+        const double* row = matrix + at[a] * stride;
+        double sum = 0.0;
+#pragma omp simd reduction(+ : sum)
+        for (std::int64_t c = 0; c < n_weights; ++c) sum += row[c] * weights[c];
+        out[a] = sum;
+    }
+}
+
 template <class T>
 void Gram<T>::accumulate_segment(const std::int32_t* rows, const double* weights, std::int64_t n_rows, int segment, double* out) {
     const auto& vector_loops = loops<T>();

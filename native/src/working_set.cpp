@@ -74,7 +74,7 @@ Violation measure_violation(const DualState& s) {
     return worst;
 }
 
-WorkingSet choose_working_set(const DualState& s, const Violation& violation, double threshold, std::int64_t size,
+WorkingSet choose_working_set(const DualState& s, const Violation& violation, double threshold, std::int64_t size, double more,
                               std::uint64_t seed) {
     std::vector<std::int32_t> free, violators, extremes;
     std::vector<std::pair<double, std::int32_t>> next;  // distance from being a violator
@@ -108,8 +108,8 @@ WorkingSet choose_working_set(const DualState& s, const Violation& violation, do
     std::vector<std::int32_t> chosen = std::move(free);
     chosen.insert(chosen.end(), violators.begin(), violators.end());
     if (complete) {
-        const double fill = size > 2048 ? 100.0 : 0.5;
-        const auto room = std::min({size - n_free - n_violators, std::int64_t(fill * double(n_free + n_violators)), static_cast<std::int64_t>(next.size())});
+        const auto fill = static_cast<std::int64_t>(more * static_cast<double>(n_free + n_violators));
+        const auto room = std::min({size - n_free - n_violators, fill, static_cast<std::int64_t>(next.size())});
         if (room < static_cast<std::int64_t>(next.size())) std::nth_element(next.begin(), next.begin() + room, next.end());
         for (std::int64_t a = 0; a < room; ++a) chosen.push_back(next[a].second);
     }

@@ -57,7 +57,7 @@ void test_choice(int n, std::int64_t size, bool coupled) {
     const Point point(n, 7 + n, coupled);
     const Violation violation = measure_violation(point.state());
     const double threshold = 0.1;
-    const auto [members, complete] = choose_working_set(point.state(), violation, threshold, size, 42);
+    const auto [members, complete] = choose_working_set(point.state(), violation, threshold, size, 0.5, 42);
 
     CHECK(std::is_sorted(members.begin(), members.end()));
     const std::set<int> chosen(members.begin(), members.end());
@@ -83,8 +83,8 @@ void test_choice(int n, std::int64_t size, bool coupled) {
     CHECK(complete == (n_wanted <= size));
     CHECK(all_wanted == (n_wanted <= size) || n_wanted <= size + 2);
 
-    CHECK(choose_working_set(point.state(), violation, threshold, size, 42).members == members);
-    if (!complete) CHECK(choose_working_set(point.state(), violation, threshold, size, 43).members != members);
+    CHECK(choose_working_set(point.state(), violation, threshold, size, 0.5, 42).members == members);
+    if (!complete) CHECK(choose_working_set(point.state(), violation, threshold, size, 0.5, 43).members != members);
 }
 
 // Every variable fixed at zero: nothing may move, nothing is chosen, nothing is violated.
@@ -93,7 +93,7 @@ void test_nothing_moves() {
     point.beta = point.lower = point.upper = std::vector<double>(20, 0.0);
     const Violation violation = measure_violation(point.state());
     CHECK(violation.value == 0.0);
-    CHECK(choose_working_set(point.state(), violation, 0.1, 10, 0).members.empty());
+    CHECK(choose_working_set(point.state(), violation, 0.1, 10, 0.5, 0).members.empty());
 }
 
 }  // namespace

@@ -64,6 +64,13 @@ class Control:
         self.interrupted = False
         self.steps = 0
         self.machine, self.n_machines = 0, n_machines
+        self._whole: Control | None = None
+
+    def share(self) -> Control:
+        """The control of a part that runs beside others: it ends when the whole does, and tells nobody."""
+        part = Control()
+        part._whole = self
+        return part
 
     @property
     def seconds(self) -> float:
@@ -79,6 +86,8 @@ class Control:
 
     def ended(self) -> Status | None:
         """The reason to end now, if there is one."""
+        if self._whole is not None:
+            return self._whole.ended()
         if self.interrupted:
             return Status.INTERRUPTED
         if self._stopped:

@@ -36,6 +36,11 @@ class Gram(ABC):
         """The samples behind the variables: the length of a row that has to be computed."""
         return len(self)
 
+    @property
+    def is_tile(self) -> bool:
+        """Whether the tile of all variables costs nothing, because the whole matrix is there."""
+        return False
+
     @abstractmethod
     def tile(self, members: Indices, shift: Vector | None = None) -> Any:
         """K[members, members] + diag(shift), in the form the backend's `solve_tile` takes."""

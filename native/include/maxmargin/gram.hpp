@@ -102,6 +102,10 @@ template <class T>
 void accumulate_from(const T* matrix, std::int64_t stride, const std::int32_t* rows, const double* weights, std::int64_t n_rows,
                      std::int64_t first, std::int64_t last, double* out);
 
+// out[a] = sum_c matrix[at[a]][c] weights[c]
+void products_from(const double* matrix, std::int64_t stride, const std::int32_t* at, std::int64_t n_at, const double* weights,
+                   std::int64_t n_weights, double* out);
+
 // A dual problem small enough for one tile; see TileProblem. After `tolerance` is reached it is polished to `polish`.
 template <class T>
 struct SmallProblem {

@@ -21,8 +21,8 @@ namespace maxmargin {
 inline constexpr int chunk = 64;
 constexpr int in_chunks(int size) { return (size + chunk - 1) / chunk * chunk; }
 
-// A square kernel matrix of a working set: all there, or *lazy*, its rows computed when they are first asked for. The memory is
-// kept from one working set to the next.
+// A square kernel matrix of a working set: all there, or *lazy*, its rows computed when they are first asked for, or a *view* of a
+// matrix that somebody else keeps. Its own memory is kept from one working set to the next.
 template <class T>
 class Tile {
 public:
@@ -34,7 +34,7 @@ public:
             compute_(i, const_cast<Tile*>(this)->row(i));
             ready_[i] = 1;
         }
-        return values_.data() + static_cast<std::ptrdiff_t>(i) * stride();
+        return (view_ ? view_ : values_.data()) + static_cast<std::ptrdiff_t>(i) * stride();
     }
     double diagonal(int i) const { return compute_ ? diagonal_[i] : static_cast<double>(row(i)[i]); }
 
@@ -50,16 +50,25 @@ public:
         compute_ = std::move(compute);
     }
 
+    // Rows of `matrix` are stride() entries apart, padding included.
+    void make_view(const T* matrix, int size) {
+        size_ = size;
+        compute_ = nullptr;
+        view_ = matrix;
+    }
+
 private:
     void reserve(int size) {
         size_ = size;
         compute_ = nullptr;
+        view_ = nullptr;
         const std::size_t needed = static_cast<std::size_t>(size) * stride();
         if (values_.size() < needed) values_ = Buffer<T>(needed);
     }
 
     int size_ = 0;
     Buffer<T> values_;
+    const T* view_ = nullptr;
     std::function<void(int, T*)> compute_;
     std::vector<double> diagonal_;
     mutable std::vector<std::uint8_t> ready_;

@@ -32,9 +32,9 @@ struct WorkingSet {
 // A working set of at most about `size` variables: the free ones, and violators (variables whose G is on the wrong side of the
 // level of their group by more than `threshold`). Where there are too many violators they are drawn at random, not taken from the top: the
 // worst ones resemble each other, and the tile of a random draw says more about the whole problem. Where all fit, the variables
-// nearest to becoming violators fill up to half of what is there: they are the next ones. The most violating pair of each
+// nearest to becoming violators are added, up to the share `more` of what is there: they are the next ones. The most violating pair of each
 // group is always in, which is what makes the decomposition converge.
-WorkingSet choose_working_set(const DualState& state, const Violation& violation, double threshold, std::int64_t size,
+WorkingSet choose_working_set(const DualState& state, const Violation& violation, double threshold, std::int64_t size, double more,
                               std::uint64_t seed);
 
 }  // namespace maxmargin

@@ -52,6 +52,10 @@ class Backend(ABC):
     ) -> Gram:
         """The kernel matrix of X, whose rows are cut at `segments` (0, ..., n)."""
 
+    def empty_matrix(self, n: int) -> NDArray[np.float64]:
+        """Room for a kernel matrix as `whole` likes it best."""
+        return np.empty((n, n))
+
     @abstractmethod
     def whole(self, matrix: NDArray[Any], exact: Gram, segments: tuple[int, ...]) -> Gram:
         """A kernel matrix that is there as a whole, of which `exact` computes the entries in float64. Several of these may
@@ -69,10 +73,11 @@ class Backend(ABC):
         violation: Violation,
         threshold: float,
         size: int,
+        more: float,
         seed: int,
     ) -> tuple[Indices, bool]:
         """The free variables and violators beyond `threshold`, at most about `size` of them, sorted; whether that is
-        all of them."""
+        all of them. If it is, the share `more` of those who may become violators next is added, where a backend cares."""
 
     @abstractmethod
     def solve_tile(

@@ -43,6 +43,13 @@ class NativeBackend(Backend):
             return BlockGram(kernel, X, cache_bytes, segments)
         return NativeGram(kernel, _packable(kernel, X), dtype, cache_bytes, segments)
 
+    def empty_matrix(self, n: int) -> NDArray[np.float64]:
+        """With rows padded by zeros, so that the whole of it can serve as a tile."""
+        padded = -(-n // _native.chunk) * _native.chunk
+        matrix = np.empty((n, padded))
+        matrix[:, n:] = 0.0
+        return matrix[:, :n]
+
     def whole(self, matrix: NDArray[Any], exact: Gram, segments: tuple[int, ...]) -> Gram:
         return MatrixGram(matrix, exact, segments, tuple(range(len(segments) - 1)))
 
@@ -57,10 +64,11 @@ class NativeBackend(Backend):
         violation: Violation,
         threshold: float,
         size: int,
+        more: float,
         seed: int,
     ) -> tuple[Indices, bool]:
         return _native.choose_working_set(
-            beta, problem.lower, problem.upper, gradient, problem.edges, violation, threshold, size, seed
+            beta, problem.lower, problem.upper, gradient, problem.edges, violation, threshold, size, more, seed
         )
 
     def solve_tile(
@@ -252,12 +260,22 @@ class MatrixGram(Gram):
         self._segments = [(edges[s], edges[s + 1]) for s in chosen]
         self._edges = edges
         self._members = np.concatenate([np.arange(*segment, dtype=np.int32) for segment in self._segments])
-        self._tile: Any = (_native.Tile32 if self.dtype == np.float32 else _native.Tile64)()
+        kind = _native.Tile32 if self.dtype == np.float32 else _native.Tile64
+        self._tile: Any = kind()
+        self._view: Any = kind()
 
     def __len__(self) -> int:
         return len(self._members)
 
+    @property
+    def is_tile(self) -> bool:
+        n = len(self._matrix)
+        return len(self) == n and self._matrix.strides[0] == self.dtype.itemsize * -(-n // _native.chunk) * _native.chunk
+
     def tile(self, members: Indices, shift: Vector | None = None) -> Any:
+        if shift is None and self.is_tile and len(members) == len(self):
+            self._view.view(self._matrix)
+            return self._view
         _native.fill_tile_from(self._matrix, self._members[members], self._tile)
         if shift is not None:
             self._tile.add_to_diagonal(shift)
@@ -273,7 +291,17 @@ class MatrixGram(Gram):
             at += last - first
 
     def exact_sums(self, rows: Indices, weights: Vector, at: Indices) -> Vector:
-        return self._exact.exact_sums(rows, weights, at)
+        if self.dtype != np.float64:
+            return self._exact.exact_sums(rows, weights, at)
+        if len(rows) * len(self) <= len(at) * len(self._matrix):  # the rows of the support vectors, or those asked for
+            everywhere = np.zeros(len(self))
+            self.accumulate(rows, weights, everywhere)
+            return everywhere[at]
+        spread = np.zeros(len(self._matrix))
+        spread[self._members[rows]] = weights
+        out = np.empty(len(at))
+        _native.products_from(self._matrix, self._members[at], spread, out)
+        return out
 
     def in_float64(self) -> Gram:
         return self if self.dtype == np.float64 else self._exact.in_float64()

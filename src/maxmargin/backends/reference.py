@@ -41,6 +41,7 @@ class ReferenceBackend(Backend):
         violation: Violation,
         threshold: float,
         size: int,
+        more: float,
         seed: int,
     ) -> tuple[Indices, bool]:
         rng = np.random.default_rng(seed)

@@ -11,6 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, check_consistent_length, column_or_1d, validate_data
 
 Vector = NDArray[np.float64]
@@ -121,6 +122,10 @@ def samples(
 def samples_and_targets(estimator: Any, X: Any, y: Any) -> tuple[Any, Vector]:
     """X as `samples` gives it, and one finite number per sample."""
     X, y = samples(estimator, X, y, reset=True, numeric_targets=True)
+    return X, finite_targets(estimator, y)
+
+
+def finite_targets(estimator: Any, y: NDArray[Any]) -> Vector:
     targets = np.asarray(y, dtype=np.float64)
     bad = np.flatnonzero(~np.isfinite(targets))
     if len(bad):
@@ -135,7 +140,20 @@ def samples_and_targets(estimator: Any, X: Any, y: Any) -> tuple[Any, Vector]:
             f"y has values as large as {largest:.3g}: no arithmetic resolves errors of tol={estimator.tol:g} at that scale; "
             "scale the targets, for example with sklearn.compose.TransformedTargetRegressor"
         )
-    return X, targets
+    return targets
+
+
+def classes_and_labels(y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.intp]]:
+    """The classes, two at least, and the number of each sample's."""
+    if y.dtype.kind not in "iubU":
+        check_classification_targets(y)
+    classes, labels = np.unique(y, return_inverse=True)
+    if len(classes) < 2:
+        raise ValueError(
+            f"The number of classes has to be greater than one; got {len(classes)} class "
+            f"({classes.tolist()[0]!r}): a classifier needs samples of two classes at least"
+        )
+    return classes, labels
 
 
 def _needs_no_conversion(X: Any) -> bool:

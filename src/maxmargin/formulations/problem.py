@@ -10,9 +10,12 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from maxmargin.formulations.filling import fill_up
+
 Vector = NDArray[np.float64]
 
 NEWTON_STEPS = 100
+ROUNDING = 1e-14  # of a sum, relative to the sum of absolute values
 
 
 @dataclass(frozen=True)
@@ -77,22 +80,56 @@ class DualProblem:
         start = np.zeros(1) if self.start is None else self.start
         return np.array([beta[g].sum() - (start[g].sum() if self.start is not None else 0.0) for g in self.groups])
 
-    def feasible(self, beta: Vector) -> Vector:
+    def feasible(self, beta: Vector, reluctance: Vector | None = None) -> Vector:
         """A point near `beta` that satisfies the constraints: clipped to the box; then, in each group whose sum is off,
-        all move towards the bound on that side by the same share of the way."""
+        one variable after the other moves as far as it has to or can, those with the least reluctance first. By default
+        these are the free ones, then those at a bound other than zero: the fewer change their state, the better."""
         beta = np.clip(beta, self.lower, self.upper)
+        if reluctance is None:
+            free = (beta > self.lower) & (beta < self.upper)
+            reluctance = np.where(free, 0.0, np.where(beta != 0.0, 1.0, 2.0))
         for group, residual in zip(self.groups, self.residuals(beta), strict=True):
-            room = beta[group] - (self.lower if residual > 0 else self.upper)[group]  # what may be taken away
-            room[~np.isfinite(room)] = 0.0
-            if residual != 0.0 and (total := float(room.sum())) != 0.0:
-                beta[group] -= room * min(1.0, residual / total)
+            if abs(residual) <= ROUNDING * np.abs(beta[group]).sum():
+                continue
+            bound = (self.lower if residual > 0 else self.upper)[group]
+            room = np.minimum(np.abs(beta[group] - bound), abs(residual))
+            turn = np.argsort(reluctance[group], kind="stable")
+            beta[group.start + turn] -= np.sign(residual) * fill_up(room[turn], abs(residual))
         return beta
 
-    def carry_over(self, other: DualProblem, beta: Vector) -> Vector:
-        """What `beta`, a point of a problem of the same size with another box, is here: bounds go to bounds."""
-        at_lower, at_upper = beta == other.lower, beta == other.upper
-        bound = np.where(at_lower, self.lower, np.where(at_upper, self.upper, beta))
-        return self.feasible(np.where(np.isfinite(bound), bound, beta))
+    def vertex(self, gradient: Vector) -> Vector:
+        """The feasible point farthest down a gradient, where Frank and Wolfe's method would go: as much as the sums allow
+        at the upper bound, where the gradient is lowest. The boxes must be finite."""
+        beta = self.lower.copy()
+        for group, residual in zip(self.groups, self.residuals(beta), strict=True):
+            turn = group.start + np.argsort(gradient[group], kind="stable")
+            beta[turn] += fill_up((self.upper - self.lower)[turn], -residual)
+        return beta
+
+    def carry_over(self, other: DualProblem, beta: Vector, gradient: Vector | None = None) -> tuple[Vector, float]:
+        """What `beta`, the solution of a problem over the same kernel matrix with another box, is here; and the factor r for
+        which it is close to r beta.
+
+        Where most of the weight is at the bounds, the whole solution grows with the box; where most is free, the box
+        matters little, and only those at a bound move with it. With the gradient there, the sums are mended by
+        variables near their level.
+        """
+        at_bound = (beta == other.lower) | (beta == other.upper)
+        taking_part = np.isfinite(other.upper - other.lower) & (other.lower < other.upper) & np.isfinite(self.upper - self.lower)
+        width, old = (self.upper - self.lower)[taking_part], (other.upper - other.lower)[taking_part]
+        growth = float(np.median(width / old)) if len(old) else 1.0
+        size = np.abs(beta)
+        r = growth if size[at_bound].sum() >= size[~at_bound].sum() else 1.0
+        moved = np.where(at_bound & taking_part, growth * beta, r * beta)
+        distance = None if gradient is None else np.abs(gradient - other.best_level(beta, gradient))
+        return self.feasible(moved, distance), r
+
+    def gradient_at_multiple(self, r: float, other: DualProblem, beta: Vector, gradient: Vector) -> Vector:
+        """The gradient of this problem at r beta, from that of another over the same kernel matrix at beta."""
+        here = self.linear + r * (gradient - other.linear)
+        if self.shift is not None and other.shift is not None:
+            here += (self.shift - other.shift) * (r * beta)
+        return here
 
     def levels(self, beta: Vector, gradient: Vector) -> Vector:
         """The level v of each group with the smallest gap. For one group that is minus the bias with the smallest
@@ -199,18 +236,28 @@ class DualProblem:
 
 
 def _lowest_point(fall: Vector, rise: Vector, at: Vector) -> float:
-    """Minimise sum fall_i max(at_i - v, 0) + rise_i max(v - at_i, 0) over v: a weighted quantile, or its middle."""
-    order = np.argsort(at, kind="stable")
-    at, weight = at[order], (fall + rise)[order]
-    # slope right of at[k] = (weights up to k) - sum(fall); the minimum is where it turns from negative to positive
-    slope = np.cumsum(weight) - fall.sum()
-    tolerance = 1e-12 * max(float(weight.sum()), np.finfo(float).tiny)
-    first = int(np.searchsorted(slope, -tolerance))
-    first = min(first, len(at) - 1)
+    """Minimise sum fall_i max(at_i - v, 0) + rise_i max(v - at_i, 0) over v: a weighted quantile, or its middle.
+
+    Below all that weigh on the rise the sum only falls, above all that weigh on the fall it only rises, so the minimum is
+    between the two: close together, where few others are.
+    """
+    lowest = float(at[rise > 0.0].min(initial=np.inf))
+    highest = float(at[fall > 0.0].max(initial=-np.inf))
+    if highest <= lowest:  # flat between them, at zero
+        ends = [end for end in (highest, lowest) if np.isfinite(end)]
+        return float(np.mean(ends)) if ends else 0.0
+    between = (at >= lowest) & (at <= highest)
+    weight = (fall + rise)[between]
+    order = np.argsort(at[between], kind="stable")
+    at_sorted, weight = at[between][order], weight[order]
+    # slope right of the k-th = (weights up to k) - sum(fall); the minimum is where it turns from negative to positive
+    slope = np.cumsum(weight) + rise[at < lowest].sum() - fall[at >= lowest].sum()
+    tolerance = 1e-12 * max(float(fall.sum() + rise.sum()), np.finfo(float).tiny)
+    first = min(int(np.searchsorted(slope, -tolerance)), len(at_sorted) - 1)
     last = first
-    while last + 1 < len(at) and abs(slope[last]) <= tolerance:
+    while last + 1 < len(at_sorted) and abs(slope[last]) <= tolerance:
         last += 1
-    return float(0.5 * (at[first] + at[last]))
+    return float(0.5 * (at_sorted[first] + at_sorted[last]))
 
 
 def _least_squares_level(edge: Vector, positive: NDArray[np.bool_], weight: Vector) -> float:

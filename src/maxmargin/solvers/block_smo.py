@@ -40,11 +40,14 @@ Indices = NDArray[np.int32]
 
 TILE = 1536  # variables of a working set that is one tile
 POOL_SHARE = 0.125  # of all variables, in a working set that is a pool
+MORE = 0.5  # of a complete working set, added from the variables next to it: they are likely to become violators
+FEW_MORE = 0.05  # the same where another iteration costs little, because kernel rows are remembered
 LARGEST_TILE = 3072  # variables of the tile that ends a float32 run, with those that rounding may have misplaced
 NEAR = 500.0  # times tol: the violation from which on gradients are corrected
 MOST_CORRECTIONS = 6  # of a float32 run before it goes on in float64
 STEPS_AT_ONCE = 150_000  # of an inner solve, so that an interrupt is seen within a fraction of a second
 INNER_REDUCTION = 0.1  # of the violation, by one inner solve
+LAST_REDUCTION = 0.01  # besides, where it is likely to be the last one
 NEGLIGIBLE = 0.25  # of tol: a variable this little on the wrong side is no violator
 SAFETY = 4.0  # times the largest rounding error of the gradient that was seen
 POLISH = 1e-12  # the violation to which a single float64 tile is solved
@@ -63,14 +66,19 @@ def solve(
     stop: Stop,
     control: Control,
     start: Vector | None = None,
+    known: tuple[Vector, Vector] | None = None,
 ) -> Solution:
-    """Minimise `problem` over the kernel matrix `gram` from `start`, or the problem's own."""
+    """Minimise `problem` over the kernel matrix `gram` from `start`, or the problem's own. `known` is a point near it and the
+    gradient there; without it that is zero, and the linear term."""
     start = problem.start if start is None else problem.feasible(start)
     beta = np.zeros(len(problem)) if start is None else start.copy()
-    run = _Run(problem, gram, backend, stop.tol, control, beta, problem.linear.copy())
-    run.add_to_gradient(np.flatnonzero(beta).astype(np.int32), beta[beta != 0.0])
-    one_tile = len(problem) <= TILE and gram.dtype == np.float64
-    status = _solve_one_tile(run, stop) if one_tile else run.iterate(stop)
+    point, gradient = (np.zeros(len(problem)), problem.linear) if known is None else known
+    run = _Run(problem, gram, backend, stop.tol, control, beta, gradient.copy())
+    change = beta - point
+    run.add_to_gradient(np.flatnonzero(change).astype(np.int32), change[change != 0.0])
+    small = len(problem) <= TILE and gram.dtype == np.float64
+    at_hand = gram.is_tile and problem.shift is None and gram.dtype == np.float64
+    status = _solve_one_tile(run, stop, polish=small) if small or at_hand else run.iterate(stop)
     run.gram.release()
     if run.lowest_curvature < -INDEFINITE and status is Status.CONVERGED:
         status = Status.STATIONARY
@@ -79,8 +87,8 @@ def solve(
     )
 
 
-def _solve_one_tile(run: _Run, stop: Stop) -> Status:
-    """All variables at once: solve to tol, then polish, which Newton steps make nearly free."""
+def _solve_one_tile(run: _Run, stop: Stop, polish: bool) -> Status:
+    """All variables at once: solve to tol, then polish, which Newton steps make nearly free where the tile is small."""
     everything = np.arange(len(run.problem), dtype=np.int32)
     tile = run.gram.tile(everything, run.problem.shift)
     for iteration in itertools.count():
@@ -96,8 +104,9 @@ def _solve_one_tile(run: _Run, stop: Stop) -> Status:
             break
         if steps == 0 or run.idle:
             return Status.STALLED
-    run.minimise_tile(tile, run.problem, run.beta, run.gradient, POLISH, 10 * len(run.problem) + 100)
-    run.measure()
+    if polish:
+        run.minimise_tile(tile, run.problem, run.beta, run.gradient, POLISH, 10 * len(run.problem) + 100)
+        run.measure()
     return Status.CONVERGED
 
 
@@ -181,6 +190,7 @@ class _Run:
         self.idle = 0  # iterations since the dual value last rose
         self._corrections = 0
         self._exact = gram.dtype == np.float64  # whether the gradient is exact where it decides anything
+        self._more = FEW_MORE if gram.remembers else MORE
         n = gram.n_samples
         self._pool_size = max(2 * TILE, int(POOL_SHARE * n)) if pools and n > 4 * TILE and not gram.remembers else 0
 
@@ -203,7 +213,7 @@ class _Run:
             if near and stop is not None and not self._exact:
                 moved = self._correct(members, complete)
             elif complete or not self._pool_size:
-                moved = self._improve_tile(members)
+                moved = self._improve_tile(members, self._target(members, complete))
             else:
                 moved = self._improve_pool(self._choose(self._pool_size, iteration)[0])
             if self.unbounded:
@@ -219,18 +229,20 @@ class _Run:
 
     def _choose(self, size: int, seed: int) -> tuple[Indices, bool]:
         return self.backend.choose_working_set(
-            self.problem, self.beta, self.gradient, self.violation, NEGLIGIBLE * self.tol, size, seed
+            self.problem, self.beta, self.gradient, self.violation, NEGLIGIBLE * self.tol, size, self._more, seed
         )
 
-    def _target(self) -> float:
-        """The violation to which a working set is minimised."""
-        return INNER_REDUCTION * max(self.tol, self.violation.value)
+    def _target(self, members: Indices, complete: bool = False) -> float:
+        """The violation to which a working set is minimised. One that holds all free variables and violators, most of them
+        free, is likely to be the last one."""
+        last = complete and 2 * self.violation.n_free >= len(members)
+        return INNER_REDUCTION * max(self.tol, (LAST_REDUCTION if last else 1.0) * self.violation.value)
 
-    def _improve_tile(self, members: Indices) -> bool:
+    def _improve_tile(self, members: Indices, target: float) -> bool:
         """Minimise over a dense tile; False if nothing moved."""
         problem = self.problem.restrict(members)
         beta, gradient = self.beta[members], self.gradient[members]
-        self.minimise_tile(self.gram.tile(members, problem.shift), problem, beta, gradient, self._target())
+        self.minimise_tile(self.gram.tile(members, problem.shift), problem, beta, gradient, target)
         return not self.unbounded and self._move(members, beta)
 
     def _improve_pool(self, members: Indices) -> bool:
@@ -239,7 +251,7 @@ class _Run:
             self.problem.restrict(members),
             self.gram.subset(members),
             self.backend,
-            self._target(),
+            self._target(members),
             self.control,
             self.beta[members],
             self.gradient[members],

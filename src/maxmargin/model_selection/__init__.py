@@ -1,0 +1,10 @@
+"""Choosing parameters: paths of C, and whole grids of (C, gamma, fold) over shared kernel matrices.
+
+Nothing here minimises anything itself. A fold is the whole problem with weight zero on the samples that are held out, so
+one kernel matrix serves all folds and all C, and one matrix of distances serves all gamma.
+"""
+
+from maxmargin.model_selection.path import C_path, Path
+from maxmargin.model_selection.search import SVCCV, SVRCV
+
+__all__ = ["SVCCV", "SVRCV", "C_path", "Path"]

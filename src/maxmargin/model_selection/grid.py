@@ -1,0 +1,193 @@
+"""All fits of a grid of kernels, parameters and folds.
+
+    for each kernel (gamma)          one kernel matrix, made from one matrix of distances
+        for each fold                a chain, independent of the others: one thread
+            for each C, ascending    starts from the solution before it
+                solve, certify, score on the samples that were held out
+
+A chain needs no rows of its own: held-out samples are variables whose box has no width, and when the solver has kept the
+gradient up to date, it holds their decision values too.
+"""
+
+from __future__ import annotations
+
+import queue
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maxmargin.backends import Backend
+from maxmargin.certificates import combine
+from maxmargin.control import Control, Stop
+from maxmargin.estimators.base import prove
+from maxmargin.formulations import DualProblem
+from maxmargin.gram import Gram
+from maxmargin.kernels import Kernel, NamedKernel
+from maxmargin.model_selection.tasks import Answers, Task
+from maxmargin.solution import Solution, Status
+from maxmargin.solvers import block_smo
+
+Mask = NDArray[np.bool_]
+
+#: Up to this many samples a kernel matrix is kept as a whole, and chains run side by side; beyond, one after the other.
+WHOLE = 8192
+ROWS_AT_ONCE = 512
+
+
+@dataclass(frozen=True)
+class Fit:
+    """One point of the grid on one fold."""
+
+    kernel: int
+    point: int
+    fold: int
+    score: float
+    relative_gap: float
+    status: Status
+    fit_seconds: float
+    score_seconds: float
+
+
+@dataclass(frozen=True)
+class Grid:
+    """What is to be fitted: `points` are the parameters other than the kernel's, in the order in which one helps the next."""
+
+    task: Task
+    X: Any
+    kernels: Sequence[Kernel]
+    points: Sequence[Mapping[str, float]]
+    folds: Sequence[Mask]
+    score: Callable[[Answers, Mask], float]
+    backend: Backend
+    stop: Stop
+    cache_bytes: int
+    #: Whether a fit is not worth doing any more (kernel, point): asked before each.
+    hopeless: Callable[[int, int], bool]
+
+    def __len__(self) -> int:
+        return len(self.kernels) * len(self.points) * len(self.folds)
+
+    def run(self, control: Control) -> Iterator[Fit]:
+        """The fits, as they are done, until all are or the control ends it."""
+        n = self.X.shape[0]
+        with self.backend.session(n * n):
+            side_by_side = n <= WHOLE and isinstance(self.kernels[0], NamedKernel)
+            yield from self._run_side_by_side(control) if side_by_side else self._run_in_turn(control)
+
+    def _run_in_turn(self, control: Control) -> Iterator[Fit]:
+        for k, kernel in enumerate(self.kernels):
+            gram = self._gram(kernel, np.dtype(np.float32))
+            for fold in range(len(self.folds)):
+                yield from self._chain(k, gram, fold, control)
+
+    def _run_side_by_side(self, control: Control) -> Iterator[Fit]:
+        """Chains of at most two kernels at a time, so that a thread that is done with one kernel goes on with the next."""
+        done: queue.SimpleQueue[Fit] = queue.SimpleQueue()
+        pairing = _pairing(self.kernels[0], self.X)
+        threads = self.backend.n_threads
+
+        def chain(k: int, gram: Gram, fold: int) -> None:
+            for fit in self._chain(k, gram, fold, control.share()):
+                done.put(fit)
+
+        running: set[Future[None]] = set()
+        with ThreadPoolExecutor(threads, initializer=self.backend.use_one_thread) as pool:
+            for k, kernel in enumerate(self.kernels):
+                yield from self._wait(running, threads - 1, done)
+                if control.ended() is not None:
+                    break
+                matrix = _of_pairing(kernel, pairing, self.backend.empty_matrix(len(pairing)))
+                exact = self._gram(kernel, np.dtype(np.float64))
+                for fold in range(len(self.folds)):
+                    view = self.backend.whole(matrix, exact, self.task.edges)
+                    running.add(pool.submit(chain, k, view, fold))
+            yield from self._wait(running, 0, done)
+
+    def _wait(self, running: set[Future[None]], at_most: int, done: queue.SimpleQueue[Fit]) -> Iterator[Fit]:
+        """Until no more than so many chains run: what they finish meanwhile."""
+        while True:
+            while not done.empty():
+                yield done.get()
+            if len(running) <= at_most:
+                return
+            finished, _ = wait(running, timeout=0.05, return_when=FIRST_COMPLETED)
+            running -= finished
+            for future in finished:
+                future.result()  # raises what the chain raised
+
+    def _gram(self, kernel: Kernel, dtype: np.dtype[Any]) -> Gram:
+        return self.backend.gram(kernel, self.X, dtype, self.cache_bytes, self.task.edges)
+
+    def _chain(self, k: int, gram: Gram, fold: int, control: Control) -> Iterator[Fit]:
+        """One kernel and one fold, all points."""
+        held_out, parts = self.folds[fold], self.task.parts(gram)
+        last = None
+        for point, parameters in enumerate(self.points):
+            if control.ended() is not None:
+                return
+            if self.hopeless(k, point):
+                continue
+            started = time.perf_counter()
+            problems = self.task.formulate(held_out, parameters)
+            if last is None:
+                solutions = [self._begin(*one, control) for one in zip(problems, parts, strict=True)]
+            else:
+                solutions = [self._go_on(*one, control) for one in zip(problems, parts, *last, strict=True)]
+            proofs = [prove(*one) for one in zip(problems, parts, solutions, strict=True)]
+            fitted = time.perf_counter()
+            answers = self.task.answer(problems, solutions, proofs, held_out, self.kernels[k], self.X, self.backend)
+            score = self.score(answers, held_out)
+            gap = proofs[0].relative_gap if len(proofs) == 1 else combine(proofs, np.empty(0)).relative_gap
+            trouble = [solution.status for solution in solutions if not solution.status.converged]
+            status = trouble[0] if trouble else solutions[0].status
+            if control.ended() is not None and not status.converged:
+                return
+            last = (problems, solutions)
+            yield Fit(k, point, fold, score, gap, status, fitted - started, time.perf_counter() - fitted)
+
+
+    def _begin(self, problem: DualProblem, gram: Gram, control: Control) -> Solution:
+        """From zero; or, where C is so small that most duals end at a bound, from where two steps of Frank and Wolfe lead."""
+        start = known = None
+        if problem.shift is None:
+            point, gradient = np.zeros(len(problem)), problem.linear
+            for _ in range(2):
+                point = problem.vertex(gradient)
+                gradient = problem.linear.copy()
+                support = np.flatnonzero(point).astype(np.int32)
+                gram.accumulate(support, point[support], gradient)
+            if problem.violation(point, gradient) < problem.violation(np.zeros(len(problem)), problem.linear):
+                start, known = point, (point, gradient)
+        return block_smo.solve(problem, gram, self.backend, self.stop, control, start, known)
+
+    def _go_on(
+        self, problem: DualProblem, gram: Gram, before: DualProblem, solution: Solution, control: Control
+    ) -> Solution:
+        """From the solution of the problem before."""
+        beta, gradient = solution.beta, solution.gradient
+        start, r = problem.carry_over(before, beta, gradient)
+        known = r * beta, problem.gradient_at_multiple(r, before, beta, gradient)
+        return block_smo.solve(problem, gram, self.backend, self.stop, control, start, known)
+
+
+def _pairing(kernel: Kernel, X: Any) -> NDArray[np.float64]:
+    """What all kernels of the grid are functions of."""
+    assert isinstance(kernel, NamedKernel)
+    n = X.shape[0]
+    values = np.empty((n, n))
+    for start in range(0, n, ROWS_AT_ONCE):
+        values[start : start + ROWS_AT_ONCE] = kernel.pairing(X[start : start + ROWS_AT_ONCE], X)
+    return values
+
+
+def _of_pairing(kernel: Kernel, pairing: NDArray[np.float64], matrix: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The kernel matrix, into `matrix`."""
+    assert isinstance(kernel, NamedKernel)
+    for start in range(0, len(matrix), ROWS_AT_ONCE):
+        matrix[start : start + ROWS_AT_ONCE] = kernel.of_pairing(pairing[start : start + ROWS_AT_ONCE])
+    return matrix

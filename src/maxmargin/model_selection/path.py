@@ -1,0 +1,76 @@
+"""Machines along a path of C: each starts from the one before, and they share one kernel matrix."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone
+
+from maxmargin.certificates import Certificate
+from maxmargin.estimators import SVC, SVR, validation
+from maxmargin.estimators.base import KernelMachine
+
+
+@dataclass(frozen=True)
+class Path:
+    """The machines, C ascending."""
+
+    Cs: NDArray[np.float64]
+    machines: tuple[Any, ...]
+    scores: NDArray[np.float64]  # on the validation set, or on the training set without one
+
+    @property
+    def certificates(self) -> list[Certificate]:
+        return [machine.certificate_ for machine in self.machines]
+
+    @property
+    def coefficients(self) -> NDArray[np.float64]:
+        """A row of signed dual coefficients per C and machine row, a column per training sample."""
+        n = self.machines[0].shape_fit_[0]
+        rows = []
+        for machine in self.machines:
+            coefficients = machine.dual_coef_.toarray() if sp.issparse(machine.dual_coef_) else machine.dual_coef_
+            full = np.zeros((len(coefficients), n))
+            full[:, machine.support_] = coefficients
+            rows.append(full)
+        return np.stack(rows)
+
+    @property
+    def intercepts(self) -> NDArray[np.float64]:
+        return np.stack([machine.intercept_ for machine in self.machines])
+
+    def best(self) -> Any:
+        """The machine with the highest score, the one with the smallest C of several."""
+        return self.machines[int(np.argmax(self.scores))]
+
+
+def C_path(
+    X: ArrayLike,
+    y: ArrayLike,
+    Cs: Sequence[float],
+    *,
+    estimator: SVC | SVR | None = None,
+    sample_weight: ArrayLike | None = None,
+    validation_set: tuple[ArrayLike, ArrayLike] | None = None,
+) -> Path:
+    """Fit `estimator` (default: ``SVC()``) for each value of C, ascending, each from the solution before it.
+
+    One kernel matrix, with its cache, serves them all. Ctrl-C ends the path and is raised, as in ``fit``.
+    """
+    values = sorted({validation.positive("Cs", C) for C in Cs})
+    if not values:
+        raise ValueError("Cs is empty: give the values of C to fit, for example numpy.logspace(-2, 3, 20)")
+    machine: KernelMachine = clone(SVC() if estimator is None else estimator).set_params(warm_start=True)
+    machines = []
+    with machine._keeping_the_kernel_matrix():
+        for C in values:
+            machine.set_params(C=C).fit(X, y, sample_weight)
+            machines.append(machine._snapshot())
+    test_X, test_y = (X, y) if validation_set is None else validation_set
+    scores = np.array([one.score(test_X, test_y) for one in machines])
+    return Path(np.array(values), tuple(machines), scores)
