@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
-from typing import Any, Self
+from dataclasses import replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -23,10 +24,10 @@ from maxmargin.control import Control, Stop
 from maxmargin.estimators import diagnosis, validation
 from maxmargin.estimators.tasks import CallbackSupportMixin, TaskTree
 from maxmargin.formulations import DualProblem
-from maxmargin.gram import Gram
+from maxmargin.gram import AugmentedGram, Gram
 from maxmargin.kernels import KERNEL_NAMES, Precomputed, make_kernel, resolve_gamma
 from maxmargin.solution import Solution, Status
-from maxmargin.solvers import choose_solver, solve_each
+from maxmargin.solvers import FAST, SOLVERS, Choice, Solver, SolverOptions, require_known, solve_each
 
 Vector = NDArray[np.float64]
 
@@ -40,6 +41,7 @@ ROUNDING = 2.0**-22
 LARGEST_KERNEL_VALUE = 1e36
 
 _ADVICE = {
+    Status.STOPPED_BY_OPTION: "Allow the solver more in solver_options, or use solver='auto', which goes on to tol.",
     Status.STATIONARY: "Use a positive semi-definite kernel, or take the certificate for a measure of stationarity.",
     Status.UNBOUNDED: "Use a positive semi-definite kernel, or a finite C with a loss that is not squared.",
     Status.NOT_SEPARABLE: "Use a finite C, or a kernel in which the classes can be separated.",
@@ -49,6 +51,9 @@ _ADVICE = {
 
 class KernelMachine(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
     """The base of all estimators. Their `fit` is: validate, formulate, `_train` (place, solve, certify), keep."""
+
+    #: What a machine of this kind can be trained with.
+    _solvers: ClassVar[Mapping[str, Solver]] = {FAST.name: SOLVERS[FAST.name]}
 
     def _check_shared_parameters(self) -> None:
         validation.positive("tol", self.tol)
@@ -70,7 +75,7 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
             validation.choice("kernel", self.kernel, KERNEL_NAMES, ", or a callable k(A, B)")
         validation.choice("backend", self.backend, ("auto", *BACKENDS))
         validation.steps("max_iter", self.max_iter)
-        self.solver_ = choose_solver(self.solver)
+        require_known(self.solver, self._solvers)
 
     def _make_control(self, tasks: TaskTree) -> Control:
         """The clock of a fit, and who is told about it."""
@@ -88,6 +93,10 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
 
     # --- place, solve, certify ------------------------------------------------------------------------------------
 
+    def _choose_solver(self, problems: Sequence[DualProblem]) -> tuple[Choice, SolverOptions | None]:
+        """Who solves the problems, and with which options."""
+        return FAST, None
+
     def _train(
         self,
         problems: Sequence[DualProblem],
@@ -100,14 +109,19 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         """Solve each problem over its part of the kernel matrix, and prove how well. Then go on from there to those of each
         fold, which are the same with samples held out; in the lists they follow."""
         backend = make_backend(self.backend)
+        choice, options = self._choose_solver(problems)
+        self.solver_, self.solver_reason_ = choice.name, choice.reason
         control.n_machines = len(problems) * (1 + len(folds))
         solutions: list[Solution] = []
         proofs: list[Certificate] = []
         with backend.session(n_samples**2), control.running():
             parts = self._parts(backend, place)
+            if choice.augments_kernel:
+                parts = [AugmentedGram(part) for part in parts]
 
             def run(some: Sequence[DualProblem], starts: list[Vector] | None) -> None:
-                ahead = solve_each(self.solver_, some, parts, backend, Stop(self.tol, self.gap_tol), control, starts)
+                stop = Stop(self.tol, self.gap_tol)
+                ahead = solve_each(choice, some, parts, backend, stop, control, starts, options)
                 for control.machine, (problem, part) in enumerate(zip(some, parts, strict=True), len(solutions)):
                     with tasks.machine():
                         solutions.append(next(ahead))
@@ -148,7 +162,7 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         last = getattr(self, "_last", None)
         if not self.warm_start or last is None or [len(p) for p in last[0]] != [len(p) for p in problems]:
             return None
-        return [new.carry_over(old, beta) for new, old, beta in zip(problems, *last, strict=True)]
+        return [new.carry_over(old, beta)[0] for new, old, beta in zip(problems, *last, strict=True)]
 
     def _gram(self, backend: Backend, X: Any, order: NDArray[np.intp] | None, edges: tuple[int, ...], largest: int) -> Gram:
         """The kernel matrix of the training set in this order, cut at `edges`; the largest machine has `largest` variables."""
@@ -283,7 +297,8 @@ def prove(problem: DualProblem, gram: Gram, solution: Solution) -> Certificate:
     support = np.flatnonzero(solution.beta).astype(np.int32)
     beta = solution.beta[support]
     largest = gram.largest_diagonal()
-    return certify(problem, solution.beta, lambda at: gram.exact_sums(support, beta, at), solution.gradient, largest)
+    proof = certify(problem, solution.beta, lambda at: gram.exact_sums(support, beta, at), solution.gradient, largest)
+    return replace(proof, bias=float(beta.sum())) if isinstance(gram, AugmentedGram) else proof
 
 
 def squared_norm(problem: DualProblem, beta: Vector, proof: Certificate) -> float:
@@ -291,4 +306,6 @@ def squared_norm(problem: DualProblem, beta: Vector, proof: Certificate) -> floa
     norm = -2.0 * (proof.dual + float(problem.linear @ beta))
     if problem.shift is not None:
         norm -= float(problem.shift @ beta**2)
+    if not problem.coupled:  # then a bias is a weight like the others
+        norm -= proof.bias**2
     return max(norm, 0.0)

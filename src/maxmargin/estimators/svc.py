@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils import check_random_state
 
 from maxmargin.certificates import Certificate
 from maxmargin.control import Progress
@@ -21,8 +24,11 @@ from maxmargin.formulations import (
     nu_classification_problem,
     nu_margin,
 )
+from maxmargin.kernels import Kernel, Linear, Polynomial
+from maxmargin.kernels.theory import polynomial_dimension
 from maxmargin.multiclass import STRATEGIES
 from maxmargin.solution import Solution, Status
+from maxmargin.solvers import HARD_MARGIN, SOLVERS, Choice, Situation, Solver, SolverOptions, choose_solver, make_options
 
 Vector = NDArray[np.float64]
 
@@ -72,7 +78,14 @@ class SVC(KernelClassifier):
         Each is called with a :class:`maxmargin.callbacks.Progress`; returning True stops the fit. With scikit-learn 1.9
         or newer, ``set_callbacks`` takes those of :mod:`sklearn.callback` besides.
     solver : str, default="auto"
-        The algorithm; ``solver_`` tells what ran.
+        The algorithm; ``solver_`` tells what ran, and ``solver_reason_`` why. Besides ``block-smo``, the fast one, there are
+        those of the textbooks: ``smo-simple``, ``smo-platt``, ``dual-ascent`` and ``qp`` (``pip install maxmargin[qp]``),
+        good to a few thousand samples, and for the linear kernel ``subgradient`` and ``lbfgs``, which solve the primal.
+        With ``dual-ascent`` the intercept is regularised like a weight: another machine, of the kernel K + 1.
+    solver_options : dict, optional
+        What the solver can be told besides: ``max_passes`` (smo-simple); ``epsilon``, ``order`` (dual-ascent); ``form``
+        (qp: "dual" or "primal"); ``learning_rate``, ``eta0``, ``batch_size``, ``epochs`` (subgradient); ``memory``,
+        ``max_iterations`` (lbfgs); and for those that draw, ``seed`` instead of ``random_state``.
     multi_class : {"ovo", "ovr"}, default="ovo"
         A machine for each pair of classes, or for each class against the rest.
     backend : {"auto", "native", "reference"}, default="auto"
@@ -103,6 +116,8 @@ class SVC(KernelClassifier):
         As in scikit-learn; so are ``n_iter_``, ``fit_status_`` and ``shape_fit_``.
     """
 
+    _solvers: ClassVar[Mapping[str, Solver]] = SOLVERS
+
     def __init__(
         self,
         *,
@@ -128,6 +143,7 @@ class SVC(KernelClassifier):
         max_seconds: float | None = None,
         callbacks: Sequence[Callable[[Progress], Any]] | None = None,
         solver: str = "auto",
+        solver_options: Mapping[str, Any] | None = None,
         multi_class: str = "ovo",
         backend: str = "auto",
         warm_start: bool = False,
@@ -155,6 +171,7 @@ class SVC(KernelClassifier):
         self.max_seconds = max_seconds
         self.callbacks = callbacks
         self.solver = solver
+        self.solver_options = solver_options
         self.multi_class = multi_class
         self.backend = backend
         self.warm_start = warm_start
@@ -165,15 +182,53 @@ class SVC(KernelClassifier):
         self._check_shared_parameters()
         validation.choice("loss", self.loss, LOSSES)
         validation.choice("multi_class", self.multi_class, STRATEGIES)
+        make_options(self.solver, SolverOptions if self.solver == "auto" else SOLVERS[self.solver].options, self.solver_options)
         validation.choice("decision_function_shape", self.decision_function_shape, ("ovo", "ovr"))
         self._check_probability()
 
     def _formulate(self, by_class: ByClass, weights: Vector) -> list[DualProblem]:
         cost = costs(float(self.C), weights)
+        coupled = self.fit_intercept and not self._augments_kernel()
         return [
-            classification_problem(machine.signs(by_class.edges), cost[members], self.loss, self.fit_intercept)
+            classification_problem(machine.signs(by_class.edges), cost[members], self.loss, coupled)
             for machine, members in by_class.machines()
         ]
+
+    def _choose_solver(self, problems: Sequence[DualProblem]) -> tuple[Choice, SolverOptions | None]:
+        n_features = getattr(self, "n_features_in_", 1)  # things that are no rows of numbers have none
+        situation = Situation(
+            kernel=self.kernel_.name,
+            loss=HARD_MARGIN if problems[0].hard else self.loss,
+            intercept=self.fit_intercept,
+            n_samples=max(map(len, problems)),
+            n_features=n_features,
+            feature_dimension=_feature_dimension(self.kernel_, n_features),
+        )
+        choice = choose_solver(self.solver, situation)
+        kind = SOLVERS[choice.name].options
+        draws = "seed" in {option.name for option in fields(kind)}
+        seed = int(check_random_state(self.random_state).randint(2**31)) if draws else None
+        return choice, make_options(choice.name, kind, self.solver_options, seed)
+
+    def _check_probability(self) -> None:
+        super()._check_probability()
+        if self.probability and self._augments_kernel():
+            raise ValueError(
+                f"probability={self.probability!r} with solver={self.solver!r}: its intercept is a weight, which leaving samples "
+                "out does not know about; use another solver, or fit_intercept=False"
+            )
+
+    def _augments_kernel(self) -> bool:
+        return self.fit_intercept and self.solver != "auto" and SOLVERS[self.solver].augments_kernel
+
+
+def _feature_dimension(kernel: Kernel, n_features: int) -> float:
+    """The features that a kernel makes of those of a sample; infinitely many if there is no saying."""
+    if isinstance(kernel, Linear):
+        return n_features
+    if isinstance(kernel, Polynomial) and kernel.definite:
+        return polynomial_dimension(n_features, int(kernel.degree), homogeneous=kernel.coef0 == 0.0)
+    return math.inf
 
 
 class NuSVC(KernelClassifier):

@@ -2,11 +2,20 @@
 
 A solver sees a problem, a Gram, a backend and when to stop. It never sees y or X, prints nothing, warns of nothing, and
 does not import scikit-learn.
+
+    block-smo      decomposition with second-order SMO: the fast one
+    smo-simple     SMO with random partners, as in lectures          the dual, any kernel
+    smo-platt      Platt's SMO
+    dual-ascent    coordinate ascent with the kernel K + 1
+    qp             an interior-point solver                          either problem
+    subgradient    (stochastic) subgradient descent                  the primal, linear kernel
+    lbfgs          a quasi-Newton method
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,31 +26,24 @@ from maxmargin.formulations import DualProblem
 from maxmargin.gram import Gram
 from maxmargin.solution import Solution, Status, Trace
 from maxmargin.solvers import block_smo
+from maxmargin.solvers.choose import HARD_MARGIN, SOLVERS, Choice, Situation, Solver, choose_solver, require_known
+from maxmargin.solvers.options import SolverOptions, make_options
 
 Vector = NDArray[np.float64]
 
-SOLVERS: dict[str, Callable[..., Solution]] = {"block-smo": block_smo.solve}
-
 TOGETHER = 32  # small problems that are solved in one go, between two looks at the clock
-
-
-def choose_solver(name: str) -> str:
-    """The name of the solver that will run; 'auto' is the fast one."""
-    if name == "auto":
-        return "block-smo"
-    if name not in SOLVERS:
-        raise ValueError(f"solver={name!r}: must be 'auto' or one of {', '.join(SOLVERS)}")
-    return name
+FAST = Choice("block-smo", "block-smo, the solver of the dual for every machine")
 
 
 def solve_each(
-    name: str,
+    choice: Choice,
     problems: Sequence[DualProblem],
     grams: Sequence[Gram],
     backend: Backend,
     stop: Stop,
     control: Control,
     starts: Sequence[Vector] | None = None,
+    options: SolverOptions | None = None,
 ) -> Iterator[Solution]:
     """The solutions of several problems over one kernel matrix, in their order, each when it is asked for; from `starts`
     or, without them, from the start of each problem.
@@ -49,7 +51,7 @@ def solve_each(
     Small ones are solved ahead, many at a time, because each of them occupies one core only; not so if their steps are
     limited, as the limit is for all of them. When the fit has to end, the problems still to come stay at zero.
     """
-    may_batch = name == "block-smo" and not control.limits_steps and starts is None
+    may_batch = choice.name == "block-smo" and not control.limits_steps and starts is None
     ahead: dict[int, Solution] = {}
     for index, (problem, gram) in enumerate(zip(problems, grams, strict=True)):
         if may_batch and index % TOGETHER == 0 and control.ended() is None:
@@ -62,7 +64,27 @@ def solve_each(
         elif (ended := control.ended()) is not None:
             yield _untouched(problem, ended)
         else:
-            yield SOLVERS[name](problem, gram, backend, stop, control, None if starts is None else starts[index])
+            start = None if starts is None else starts[index]
+            yield _solve_one(choice, problem, gram, backend, stop, control, start, options)
+
+
+def _solve_one(
+    choice: Choice,
+    problem: DualProblem,
+    gram: Gram,
+    backend: Backend,
+    stop: Stop,
+    control: Control,
+    start: Vector | None,
+    options: SolverOptions | None,
+) -> Solution:
+    solver = SOLVERS[choice.name]
+    told = {"options": options} if options is not None and solver.takes_options else {}
+    solution = solver.solve(problem, gram, backend, stop, control, start, **told)
+    if solution.status.converged or choice.then is None or control.ended() is not None:
+        return solution
+    further = SOLVERS[choice.then].solve(problem, gram, backend, stop, control, solution.beta)
+    return replace(further, steps=solution.steps + further.steps)
 
 
 def _untouched(problem: DualProblem, status: Status) -> Solution:
@@ -70,4 +92,16 @@ def _untouched(problem: DualProblem, status: Status) -> Solution:
     return Solution(start, problem.linear.copy(), status, np.inf, 0, Trace(), "none")
 
 
-__all__ = ["SOLVERS", "choose_solver", "solve_each"]
+__all__ = [
+    "FAST",
+    "HARD_MARGIN",
+    "SOLVERS",
+    "Choice",
+    "Situation",
+    "Solver",
+    "SolverOptions",
+    "choose_solver",
+    "make_options",
+    "require_known",
+    "solve_each",
+]

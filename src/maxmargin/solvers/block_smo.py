@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,9 +77,12 @@ def solve(
     run = _Run(problem, gram, backend, stop.tol, control, beta, gradient.copy())
     change = beta - point
     run.add_to_gradient(np.flatnonzero(change).astype(np.int32), change[change != 0.0])
-    small = len(problem) <= TILE and gram.dtype == np.float64
-    at_hand = gram.is_tile and problem.shift is None and gram.dtype == np.float64
-    status = _solve_one_tile(run, stop, polish=small) if small or at_hand else run.iterate(stop)
+    if len(problem) <= TILE and gram.dtype == np.float64:
+        status = _solve_one_tile(run, stop, POLISH)
+    elif gram.is_tile and problem.shift is None:
+        status = _solve_whole(run, stop)
+    else:
+        status = run.iterate(stop)
     run.gram.release()
     if run.lowest_curvature < -INDEFINITE and status is Status.CONVERGED:
         status = Status.STATIONARY
@@ -87,8 +91,21 @@ def solve(
     )
 
 
-def _solve_one_tile(run: _Run, stop: Stop, polish: bool) -> Status:
-    """All variables at once: solve to tol, then polish, which Newton steps make nearly free where the tile is small."""
+def _solve_whole(run: _Run, stop: Stop) -> Status:
+    """All variables at once, over a matrix that is there as a whole: in float32 if rounding cannot reach tol, else (or if it
+    could by the end) in float64."""
+    light = INNER_REDUCTION * stop.tol / (ROUNDING * run.gram.largest_diagonal())  # the |beta| for which it can
+    if run.gram.dtype == np.float32 and np.linalg.norm(run.beta) <= light:
+        status = _solve_one_tile(run, replace(stop, tol=(1.0 - INNER_REDUCTION) * stop.tol))
+        if not status.converged or np.linalg.norm(run.beta) <= light:
+            return status
+    if run.gram.dtype == np.float32:
+        run.go_on_in_float64()
+    return _solve_one_tile(run, stop)
+
+
+def _solve_one_tile(run: _Run, stop: Stop, polish: float | None = None) -> Status:
+    """All variables at once: solve to tol, then perhaps polish, which Newton steps make nearly free where the tile is small."""
     everything = np.arange(len(run.problem), dtype=np.int32)
     tile = run.gram.tile(everything, run.problem.shift)
     for iteration in itertools.count():
@@ -104,8 +121,8 @@ def _solve_one_tile(run: _Run, stop: Stop, polish: bool) -> Status:
             break
         if steps == 0 or run.idle:
             return Status.STALLED
-    if polish:
-        run.minimise_tile(tile, run.problem, run.beta, run.gradient, POLISH, 10 * len(run.problem) + 100)
+    if polish is not None:
+        run.minimise_tile(tile, run.problem, run.beta, run.gradient, polish, 10 * len(run.problem) + 100)
         run.measure()
     return Status.CONVERGED
 
@@ -276,7 +293,7 @@ class _Run:
             exact = self._exact_gradient(members) if len(members) <= LARGEST_TILE else exact
         hopeless = len(members) > LARGEST_TILE or self._corrections > MOST_CORRECTIONS
         if hopeless or (not complete and error > self.tol):
-            self._go_on_in_float64()
+            self.go_on_in_float64()
             return True
         problem, before = self.problem.restrict(members), self.beta[members]
         beta = before.copy()
@@ -339,7 +356,7 @@ class _Run:
             gradient += self.problem.shift[at] * self.beta[at]
         return gradient
 
-    def _go_on_in_float64(self) -> None:
+    def go_on_in_float64(self) -> None:
         self.gram = self.gram.in_float64()
         self.gradient = self.problem.linear.copy()
         support = np.flatnonzero(self.beta).astype(np.int32)

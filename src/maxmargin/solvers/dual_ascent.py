@@ -33,22 +33,22 @@ from maxmargin.formulations import DualProblem
 from maxmargin.gram import Gram
 from maxmargin.solution import Solution, Status
 from maxmargin.solvers.course import Course, kernel_matrix
+from maxmargin.solvers.options import SolverOptions, number, one_of, seed
 from maxmargin.solvers.separability import best_multiple
 
 Vector = NDArray[np.float64]
 
 FLAT = 1e-12  # of the largest diagonal entry: a sample with less is taken to have this
-ORDERS = ("cyclic", "random")
 
 
 @dataclass(frozen=True)
-class Options:
+class Options(SolverOptions):
     """`epsilon`: the length of a pass's change of the duals that ends the run (0: only `tol` ends it). `order`: the
     duals one after the other, or in a new random order each pass, drawn with `seed`."""
 
-    epsilon: float = 0.0
-    order: str = "cyclic"
-    seed: int = 0
+    epsilon: float = number(0.0, rule="a number, at least 0")
+    order: str = one_of("cyclic", "random")
+    seed: int = seed()
 
 
 def solve(

@@ -33,6 +33,7 @@ from maxmargin.formulations import DualProblem
 from maxmargin.gram import Gram
 from maxmargin.solution import Solution, Status
 from maxmargin.solvers.course import Course
+from maxmargin.solvers.options import SolverOptions, count
 from maxmargin.solvers.primal import balanced_pull, gradient_at, pull
 
 Vector = NDArray[np.float64]
@@ -44,12 +45,12 @@ LAST_SMOOTHING = 1e-6  # from here on the kink is too sharp for L-BFGS
 
 
 @dataclass(frozen=True)
-class Options:
+class Options(SolverOptions):
     """`memory`: pairs of steps and changes of the derivative from which the curvature is modelled. `max_iterations` of
     L-BFGS in all."""
 
-    memory: int = 10
-    max_iterations: int = 10_000
+    memory: int = count(10)
+    max_iterations: int = count(10_000)
 
 
 def solve(
@@ -154,7 +155,7 @@ class _Descent:
         if not self._problem.coupled:
             hessian[d, :d] = hessian[:d, d] = 0.0
         slope = self._value_and_slope(self._weights, shift)[1]
-        return np.linalg.lstsq(hessian, slope)[0]
+        return np.asarray(np.linalg.lstsq(hessian, slope)[0])
 
     def _value_and_slope(self, weights: Vector, shift: Vector | float) -> tuple[float, Vector]:
         """1/2 |w|^2 + sum_i loss_i(E_i), and its derivative: (w, 0) minus the pull of the samples."""

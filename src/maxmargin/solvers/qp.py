@@ -33,21 +33,21 @@ from maxmargin.formulations import DualProblem
 from maxmargin.gram import Gram
 from maxmargin.solution import Solution, Status
 from maxmargin.solvers.course import Course, Matrix, kernel_matrix
+from maxmargin.solvers.options import SolverOptions, one_of
 from maxmargin.solvers.primal import gradient_at
 from maxmargin.solvers.separability import best_multiple, hulls_meet
 
 Vector = NDArray[np.float64]
 
-FORMS = ("dual", "primal")
 SNAP = 1e-6  # of the largest dual: this close to a bound is on it
 TIGHT = 1e-10  # the tolerances of the interior-point method, which cost it a few iterations only
 
 
 @dataclass(frozen=True)
-class Options:
+class Options(SolverOptions):
     """`form`: the problem that is handed over, "dual" or "primal" (linear kernel)."""
 
-    form: str = "dual"
+    form: str = one_of("dual", "primal")
 
 
 def solve(
@@ -79,7 +79,7 @@ def solve(
 def _minimise(programme: _DualProgramme | _PrimalProgramme, control: Control) -> Any:
     """min 1/2 x'Px + q'x  s.t.  the first rows of A x = b, the others of A x <= b."""
     try:
-        import clarabel
+        import clarabel  # type: ignore[import-untyped]
     except ImportError as error:
         raise ImportError("solver='qp' needs Clarabel: pip install maxmargin[qp]") from error
     settings = clarabel.DefaultSettings()
@@ -128,7 +128,7 @@ class _PrimalProgramme:
 
     def __init__(self, problem: DualProblem, gram: Gram) -> None:
         self._problem, self._features = problem, gram.features()
-        n, d = self._features.shape
+        d = self._features.shape[1]
         up, down = np.flatnonzero(problem.upper > 0.0), np.flatnonzero(problem.lower < 0.0)
         self._sample, self._side = np.concatenate([up, down]), np.repeat([1.0, -1.0], [len(up), len(down)])
         price = np.concatenate([problem.upper[up], -problem.lower[down]])
@@ -152,7 +152,9 @@ class _PrimalProgramme:
 
     def duals(self, answer: Any) -> Vector:
         multipliers = self._side * np.array(answer.z)[: len(self._side)]
-        return np.bincount(self._sample, multipliers, len(self._problem))
+        beta = np.zeros(len(self._problem))
+        np.add.at(beta, self._sample, multipliers)
+        return beta
 
     def gradient(self, beta: Vector) -> Vector:
         return gradient_at(self._problem, self._features, beta)

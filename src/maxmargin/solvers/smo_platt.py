@@ -30,6 +30,7 @@ from maxmargin.formulations import DualProblem
 from maxmargin.gram import Gram
 from maxmargin.solution import Solution, Status
 from maxmargin.solvers.course import Course, kernel_matrix
+from maxmargin.solvers.options import SolverOptions, seed
 from maxmargin.solvers.pair_step import best_step, bias_after, move, violates
 from maxmargin.solvers.separability import best_multiple
 
@@ -37,10 +38,10 @@ Vector = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Options:
+class Options(SolverOptions):
     """`seed`: of the places where the searches for a partner begin."""
 
-    seed: int = 0
+    seed: int = seed()
 
 
 def solve(

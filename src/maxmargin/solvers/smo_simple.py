@@ -33,6 +33,7 @@ from maxmargin.formulations import DualProblem
 from maxmargin.gram import Gram
 from maxmargin.solution import Solution, Status
 from maxmargin.solvers.course import Course, kernel_matrix
+from maxmargin.solvers.options import SolverOptions, count, seed
 from maxmargin.solvers.pair_step import best_step, bias_after, move, violates
 from maxmargin.solvers.separability import best_multiple
 
@@ -40,11 +41,11 @@ Vector = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Options:
+class Options(SolverOptions):
     """`max_passes`: passes in a row without a change that end the run. `seed`: of the partners."""
 
-    max_passes: int = 20
-    seed: int = 0
+    max_passes: int = count(20)
+    seed: int = seed()
 
 
 def solve(

@@ -33,23 +33,24 @@ from maxmargin.formulations import DualProblem
 from maxmargin.gram import Gram
 from maxmargin.solution import Solution, Status
 from maxmargin.solvers.course import Course
+from maxmargin.solvers.options import SolverOptions, count, number, one_of, seed
 from maxmargin.solvers.primal import balanced_pull, gradient_at, pull
 
 Vector = NDArray[np.float64]
 
-RATES = ("decaying", "constant")
+TINY = float(np.finfo(float).tiny)
 
 
 @dataclass(frozen=True)
-class Options:
+class Options(SolverOptions):
     """`learning_rate`: decaying from `eta0`, or constant. `batch_size`: samples of a step, None for all of them.
     `epochs`: passes over the samples after which the run ends. `seed`: of the batches."""
 
-    learning_rate: str = "decaying"
-    eta0: float = 0.1
-    batch_size: int | None = None
-    epochs: int = 1000
-    seed: int = 0
+    learning_rate: str = one_of("decaying", "constant")
+    eta0: float = number(0.1, least=TINY, most=1.0, rule="a number in (0, 1]")
+    batch_size: int | None = count(None)
+    epochs: int = count(1000)
+    seed: int = seed()
 
 
 def solve(

@@ -1,0 +1,112 @@
+"""Which solver runs: the one that was asked for if it can, or the one that suits the problem."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from maxmargin.primal_or_dual import primal_or_dual
+from maxmargin.solution import Solution
+from maxmargin.solvers import block_smo, dual_ascent, lbfgs, qp, smo_platt, smo_simple, subgradient
+from maxmargin.solvers.options import SolverOptions
+
+HARD_MARGIN = "hard margin"
+LOSSES = ("hinge", "squared_hinge", HARD_MARGIN)
+#: Samples up to which a solver may keep the whole kernel matrix in float64: 800 MB.
+WHOLE_MATRIX = 10_000
+
+
+@dataclass(frozen=True)
+class Solver:
+    """A solver, and what it takes, as data: its options; whether it moves pairs of duals and so needs the equality constraint
+    of an intercept; whether it needs a problem without that constraint, so that its intercept is a weight and its kernel
+    K + 1; the kernels (None: all), losses and number of samples it can do."""
+
+    solve: Callable[..., Solution]
+    options: type[SolverOptions] = SolverOptions
+    moves_pairs: bool = False
+    augments_kernel: bool = False
+    kernels: tuple[str, ...] | None = None
+    losses: tuple[str, ...] = LOSSES
+    largest: int | None = None
+
+    @property
+    def takes_options(self) -> bool:
+        return self.options is not SolverOptions
+
+    def obstacle(self, situation: Situation) -> str | None:
+        """Why this solver cannot be used here, if so."""
+        if self.kernels is not None and situation.kernel not in self.kernels:
+            return f"it solves the primal problem, for which the {situation.kernel} kernel has no features (kernel='linear' has)"
+        if situation.loss not in self.losses:
+            return f"it does not take the {situation.loss}" + (" (C=inf)" if situation.loss == HARD_MARGIN else " loss")
+        if self.moves_pairs and not situation.intercept:
+            return "it moves pairs of duals, for which there must be an intercept"
+        if self.largest is not None and situation.n_samples > self.largest:
+            return f"it keeps the whole kernel matrix, so {situation.n_samples} samples are too many (at most {self.largest})"
+        return None
+
+
+SOLVERS: Mapping[str, Solver] = {
+    "block-smo": Solver(block_smo.solve),
+    "smo-simple": Solver(smo_simple.solve, smo_simple.Options, moves_pairs=True, largest=WHOLE_MATRIX),
+    "smo-platt": Solver(smo_platt.solve, smo_platt.Options, moves_pairs=True, largest=WHOLE_MATRIX),
+    "dual-ascent": Solver(dual_ascent.solve, dual_ascent.Options, augments_kernel=True, largest=WHOLE_MATRIX),
+    "qp": Solver(qp.solve, qp.Options, largest=WHOLE_MATRIX),
+    "subgradient": Solver(subgradient.solve, subgradient.Options, kernels=("linear",), losses=("hinge",)),
+    "lbfgs": Solver(lbfgs.solve, lbfgs.Options, kernels=("linear",), losses=("hinge", "squared_hinge")),
+}
+
+
+@dataclass(frozen=True)
+class Situation:
+    """What there is to solve: the largest machine's samples, and F, the features that the kernel makes of theirs."""
+
+    kernel: str
+    loss: str
+    intercept: bool
+    n_samples: int
+    n_features: int
+    feature_dimension: float
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The solver that runs, and why; the one that goes on from its point should it fall short of the tolerance; and whether
+    the kernel is to be K + 1, for an intercept that is a weight."""
+
+    name: str
+    reason: str
+    then: str | None = None
+    augments_kernel: bool = False
+
+
+def choose_solver(name: str, situation: Situation) -> Choice:
+    """The solver of that name, if it can be used; 'auto' is L-BFGS where the primal is the better problem and smooth, else the
+    fast solver of the dual."""
+    if name == "auto":
+        return _automatic(situation)
+    require_known(name)
+    obstacle = SOLVERS[name].obstacle(situation)
+    if obstacle is not None:
+        others = [other for other, solver in SOLVERS.items() if solver.obstacle(situation) is None]
+        raise ValueError(f"solver={name!r}: {obstacle}. Here you can use {', '.join(others)}")
+    return Choice(name, f"{name}, as asked", augments_kernel=SOLVERS[name].augments_kernel and situation.intercept)
+
+
+def require_known(name: str, known: Mapping[str, Solver] = SOLVERS) -> None:
+    if name != "auto" and name not in known:
+        raise ValueError(f"solver={name!r}: must be 'auto' or one of {', '.join(known)}")
+
+
+def _automatic(situation: Situation) -> Choice:
+    advice = primal_or_dual(situation.n_samples, situation.n_features, situation.feature_dimension)
+    if advice.choice == "dual":
+        return Choice("block-smo", f"block-smo, a solver of the dual. {advice.reason}")
+    obstacle = SOLVERS["lbfgs"].obstacle(situation)
+    if obstacle is None and situation.loss == "hinge":
+        obstacle = "the hinge has a kink, at which it is slow"
+    if obstacle is not None:
+        return Choice("block-smo", f"block-smo, a solver of the dual. Not lbfgs, a solver of the primal: {obstacle}")
+    reason = f"lbfgs, a solver of the primal; block-smo goes on where it falls short of tol. {advice.reason}"
+    return Choice("lbfgs", reason, then="block-smo")
