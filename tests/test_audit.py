@@ -613,6 +613,7 @@ def test_thundersvm(svmutil: Any, machine: str, n_classes: int) -> None:
         ("SVC", {"fit_intercept": False, "loss": "squared_hinge", "kernel": "laplacian", "sigma": 2.0}),
         ("SVC", {"C": np.inf, "gamma": 5.0}),
         ("SVC", {"class_weight": "balanced"}),
+        ("SVC", {"solver": "dual-ascent"}),
         ("NuSVC", {"nu": 0.3, "class_weight": {0: 1.2}}),
         ("SVR", {"loss": "squared_epsilon_insensitive"}),
         ("SVR", {"fit_intercept": False}),

@@ -32,6 +32,7 @@ LIBRARIES = {
     "maxmargin": "maxmargin",
 }
 HONOUR_CLASS_WEIGHT_WITH_NU = ("scikit-learn-intelex", "maxmargin")
+AUGMENTING_SOLVER = "dual-ascent"  # the one of ours that solves for a regularised intercept
 SINGLE = float(np.finfo(np.float32).eps)
 
 
@@ -142,11 +143,14 @@ def _from_maxmargin(model: Any, fitted: Fitted) -> Fitted:
     strategy = getattr(model, "multi_class", "ovo")
     if strategy not in STRATEGIES:
         raise ValueError(f"multi_class={strategy!r}: a machine of all classes at once is not audited; read its certificate_")
+    intercept = getattr(model, "fit_intercept", True)
+    augmented = intercept and model.solver_ == AUGMENTING_SOLVER
     return replace(
         fitted,
         gamma=model.gamma_,
         loss=getattr(model, "loss", None),
-        fit_intercept=getattr(model, "fit_intercept", True),
+        fit_intercept=intercept and not augmented,
+        augmented=augmented,
         strategy=strategy,
     )
 

@@ -42,6 +42,7 @@ class Fitted:
     epsilon: float | None = None
     loss: str | None = None  # None: the one that is not squared
     fit_intercept: bool = True
+    augmented: bool = False  # whether the intercept is a weight like the others, of the kernel K + 1
 
     classes: NDArray[Any] | None = None  # None: in the order in which they appear in y
     n_support: NDArray[np.intp] | None = None  # of each class; support vectors without numbers are sorted by class

@@ -37,7 +37,7 @@ from maxmargin.formulations import (
     regression_problem,
 )
 from maxmargin.formulations.filling import fill_up
-from maxmargin.gram import DoubledGram, Gram
+from maxmargin.gram import AugmentedGram, DoubledGram, Gram
 from maxmargin.kernels import Kernel, Precomputed
 
 Vector = NDArray[np.float64]
@@ -105,7 +105,8 @@ def _pose_classification(fitted: Fitted, kernel: Kernel, X: Any, y: Any, weights
     by_class = ByClass.of(labels, len(classes), fitted.strategy)
     order = by_class.order
     sorted_X = X[np.ix_(order, order)] if isinstance(kernel, Precomputed) else X[order]
-    grams = by_class.parts(backend.gram(kernel, sorted_X, EXACT, 0, by_class.edges))
+    gram = backend.gram(kernel, sorted_X, EXACT, 0, by_class.edges)
+    grams = by_class.parts(AugmentedGram(gram) if fitted.augmented else gram)
     betas = _machine_coefficients(coefficients[:, order], by_class, fitted.strategy)
     if len(fitted.intercepts) != len(betas):
         raise ValueError(
