@@ -66,6 +66,10 @@ class Gram(ABC):
     def remembers(self) -> bool:
         """Whether a row that was computed once is kept, so that using it again costs little."""
 
+    def view(self) -> Gram:
+        """The same matrix for another thread, where several may read it."""
+        return self
+
     @abstractmethod
     def subset(self, members: Indices) -> Gram:
         """The matrix over some of the samples, in that order, without what is cached."""

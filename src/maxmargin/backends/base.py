@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from maxmargin.formulations import DualProblem
 from maxmargin.gram import Gram
-from maxmargin.kernels import Kernel
+from maxmargin.kernels import Kernel, NamedKernel
 
 Vector = NDArray[np.float64]
 Indices = NDArray[np.int32]
@@ -52,14 +52,10 @@ class Backend(ABC):
     ) -> Gram:
         """The kernel matrix of X, whose rows are cut at `segments` (0, ..., n)."""
 
-    def empty_matrix(self, n: int) -> NDArray[np.float64]:
-        """Room for a kernel matrix as `whole` likes it best."""
-        return np.empty((n, n))
-
     @abstractmethod
-    def whole(self, matrix: NDArray[Any], exact: Gram, segments: tuple[int, ...]) -> Gram:
-        """A kernel matrix that is there as a whole, of which `exact` computes the entries in float64. Several of these may
-        read the same matrix at the same time."""
+    def whole(self, kernel: NamedKernel, pairing: NDArray[np.float64], segments: tuple[int, ...]) -> Gram:
+        """The kernel matrix where the pairing of the samples has these values, there as a whole, its columns cut at
+        `segments`."""
 
     @abstractmethod
     def measure_violation(self, problem: DualProblem, beta: Vector, gradient: Vector) -> Violation: ...

@@ -17,7 +17,7 @@ from maxmargin import _native
 from maxmargin.backends.base import Backend, Indices, TileResult, Vector, Violation
 from maxmargin.formulations import DualProblem
 from maxmargin.gram import BlockGram, Gram, explicit_features, sums_by_blocks
-from maxmargin.kernels import Kernel
+from maxmargin.kernels import Kernel, NamedKernel, Precomputed
 
 _native.use_blas(
     {name: cython_blas.__pyx_capi__[name] for name in ("sgemm", "dgemm")}
@@ -43,15 +43,13 @@ class NativeBackend(Backend):
             return BlockGram(kernel, X, cache_bytes, segments)
         return NativeGram(kernel, _packable(kernel, X), dtype, cache_bytes, segments)
 
-    def empty_matrix(self, n: int) -> NDArray[np.float64]:
-        """With rows padded by zeros, so that the whole of it can serve as a tile."""
-        padded = -(-n // _native.chunk) * _native.chunk
-        matrix = np.empty((n, padded))
-        matrix[:, n:] = 0.0
-        return matrix[:, :n]
-
-    def whole(self, matrix: NDArray[Any], exact: Gram, segments: tuple[int, ...]) -> Gram:
-        return MatrixGram(matrix, exact, segments, tuple(range(len(segments) - 1)))
+    def whole(self, kernel: NamedKernel, pairing: NDArray[np.float64], segments: tuple[int, ...]) -> Gram:
+        matrix = _padded(len(pairing), np.dtype(np.float64))
+        _native.apply_kernel_to(_native_kernel(kernel), pairing, matrix)
+        rounded = _padded(len(pairing), np.dtype(np.float32))
+        rounded[:] = matrix
+        everyone = tuple(range(len(segments) - 1))
+        return MatrixGram(rounded, MatrixGram(matrix, None, segments, everyone), segments, everyone)
 
     def measure_violation(self, problem: DualProblem, beta: Vector, gradient: Vector) -> Violation:
         return _native.measure_violation(beta, problem.lower, problem.upper, gradient, problem.edges)
@@ -252,30 +250,35 @@ class NativeGram(Gram):
 
 
 class MatrixGram(Gram):
-    """A kernel matrix that is there as a whole, in float32 or float64; or some segments of it."""
+    """A kernel matrix that is there as a whole, or some segments of it; in float64, or in float32 with `exact` in float64
+    beside it. It is only read: each thread may have a `view` of its own."""
 
-    def __init__(self, matrix: NDArray[Any], exact: Gram, edges: tuple[int, ...], chosen: tuple[int, ...]) -> None:
+    def __init__(
+        self, matrix: NDArray[Any], exact: MatrixGram | None, edges: tuple[int, ...], chosen: tuple[int, ...]
+    ) -> None:
         self._matrix, self._exact = matrix, exact
         self.dtype = matrix.dtype
+        self._edges, self._chosen = edges, chosen
         self._segments = [(edges[s], edges[s + 1]) for s in chosen]
-        self._edges = edges
         self._members = np.concatenate([np.arange(*segment, dtype=np.int32) for segment in self._segments])
         kind = _native.Tile32 if self.dtype == np.float32 else _native.Tile64
         self._tile: Any = kind()
-        self._view: Any = kind()
+        self._all: Any = kind()
 
     def __len__(self) -> int:
         return len(self._members)
 
+    def view(self) -> MatrixGram:
+        return self.restrict(self._chosen)
+
     @property
     def is_tile(self) -> bool:
-        n = len(self._matrix)
-        return len(self) == n and self._matrix.strides[0] == self.dtype.itemsize * -(-n // _native.chunk) * _native.chunk
+        return len(self) == len(self._matrix)
 
     def tile(self, members: Indices, shift: Vector | None = None) -> Any:
         if shift is None and self.is_tile and len(members) == len(self):
-            self._view.view(self._matrix)
-            return self._view
+            self._all.view(self._matrix)
+            return self._all
         _native.fill_tile_from(self._matrix, self._members[members], self._tile)
         if shift is not None:
             self._tile.add_to_diagonal(shift)
@@ -291,33 +294,43 @@ class MatrixGram(Gram):
             at += last - first
 
     def exact_sums(self, rows: Indices, weights: Vector, at: Indices) -> Vector:
-        if self.dtype != np.float64:
+        if self._exact is not None:
             return self._exact.exact_sums(rows, weights, at)
         if len(rows) * len(self) <= len(at) * len(self._matrix):  # the rows of the support vectors, or those asked for
             everywhere = np.zeros(len(self))
             self.accumulate(rows, weights, everywhere)
-            return everywhere[at]
+            return np.asarray(everywhere[at])
         spread = np.zeros(len(self._matrix))
         spread[self._members[rows]] = weights
         out = np.empty(len(at))
         _native.products_from(self._matrix, self._members[at], spread, out)
         return out
 
-    def in_float64(self) -> Gram:
-        return self if self.dtype == np.float64 else self._exact.in_float64()
+    def in_float64(self) -> MatrixGram:
+        return self if self._exact is None else self._exact
 
     @property
     def remembers(self) -> bool:
         return True
 
     def subset(self, members: Indices) -> Gram:
-        return self._exact.subset(members)
+        chosen = self._members[members]
+        return BlockGram(Precomputed(), self.in_float64()._matrix[np.ix_(chosen, chosen)], 0, (0, len(chosen)))
 
     def release(self) -> None:
         """Nothing: the matrix is whole."""
 
-    def restrict(self, segments: tuple[int, ...]) -> Gram:
-        return MatrixGram(self._matrix, self._exact.restrict(segments), self._edges, segments)
+    def restrict(self, segments: tuple[int, ...]) -> MatrixGram:
+        exact = None if self._exact is None else self._exact.restrict(segments)
+        return MatrixGram(self._matrix, exact, self._edges, segments)
+
+
+def _padded(n: int, dtype: np.dtype[Any]) -> NDArray[Any]:
+    """Room for a matrix whose rows are padded by zeros, so that the whole of it can serve as a tile."""
+    width = -(-n // _native.chunk) * _native.chunk
+    matrix = np.empty((n, width), dtype)
+    matrix[:, n:] = 0.0
+    return matrix[:, :n]
 
 
 def _evaluates(kernel: Kernel, X: Any) -> bool:

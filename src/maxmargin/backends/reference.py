@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from maxmargin.backends.base import Backend, Indices, TileResult, Vector, Violation
 from maxmargin.formulations import DualProblem
 from maxmargin.gram import BlockGram, Gram, sums_by_blocks
-from maxmargin.kernels import Kernel, Precomputed
+from maxmargin.kernels import Kernel, NamedKernel, Precomputed
 
 CURVATURE_FLOOR = 1e-12  # of a pair, as in LIBSVM: duplicates have none
 SHARE_FOR_FREE = 0.75  # of a working set, when there are more free variables than fit
@@ -25,8 +25,8 @@ class ReferenceBackend(Backend):
     ) -> BlockGram:
         return BlockGram(kernel, X, cache_bytes, segments)
 
-    def whole(self, matrix: NDArray[Any], exact: Gram, segments: tuple[int, ...]) -> Gram:
-        return BlockGram(Precomputed(), matrix, 0, segments)
+    def whole(self, kernel: NamedKernel, pairing: NDArray[np.float64], segments: tuple[int, ...]) -> Gram:
+        return BlockGram(Precomputed(), kernel.of_pairing(pairing), 0, segments)
 
     def measure_violation(self, problem: DualProblem, beta: Vector, gradient: Vector) -> Violation:
         rise, fall = beta < problem.upper, beta > problem.lower

@@ -81,7 +81,7 @@ class Grid:
 
     def _run_in_turn(self, control: Control) -> Iterator[Fit]:
         for k, kernel in enumerate(self.kernels):
-            gram = self._gram(kernel, np.dtype(np.float32))
+            gram = self.backend.gram(kernel, self.X, np.dtype(np.float32), self.cache_bytes, self.task.edges)
             for fold in range(len(self.folds)):
                 yield from self._chain(k, gram, fold, control)
 
@@ -101,11 +101,10 @@ class Grid:
                 yield from self._wait(running, threads - 1, done)
                 if control.ended() is not None:
                     break
-                matrix = _of_pairing(kernel, pairing, self.backend.empty_matrix(len(pairing)))
-                exact = self._gram(kernel, np.dtype(np.float64))
+                assert isinstance(kernel, NamedKernel)
+                gram = self.backend.whole(kernel, pairing, self.task.edges)
                 for fold in range(len(self.folds)):
-                    view = self.backend.whole(matrix, exact, self.task.edges)
-                    running.add(pool.submit(chain, k, view, fold))
+                    running.add(pool.submit(chain, k, gram.view(), fold))
             yield from self._wait(running, 0, done)
 
     def _wait(self, running: set[Future[None]], at_most: int, done: queue.SimpleQueue[Fit]) -> Iterator[Fit]:
@@ -119,9 +118,6 @@ class Grid:
             running -= finished
             for future in finished:
                 future.result()  # raises what the chain raised
-
-    def _gram(self, kernel: Kernel, dtype: np.dtype[Any]) -> Gram:
-        return self.backend.gram(kernel, self.X, dtype, self.cache_bytes, self.task.edges)
 
     def _chain(self, k: int, gram: Gram, fold: int, control: Control) -> Iterator[Fit]:
         """One kernel and one fold, all points."""
@@ -184,10 +180,3 @@ def _pairing(kernel: Kernel, X: Any) -> NDArray[np.float64]:
         values[start : start + ROWS_AT_ONCE] = kernel.pairing(X[start : start + ROWS_AT_ONCE], X)
     return values
 
-
-def _of_pairing(kernel: Kernel, pairing: NDArray[np.float64], matrix: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The kernel matrix, into `matrix`."""
-    assert isinstance(kernel, NamedKernel)
-    for start in range(0, len(matrix), ROWS_AT_ONCE):
-        matrix[start : start + ROWS_AT_ONCE] = kernel.of_pairing(pairing[start : start + ROWS_AT_ONCE])
-    return matrix
