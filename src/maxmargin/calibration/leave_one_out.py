@@ -63,7 +63,7 @@ class KernelMatrix(Protocol):
     """What is asked of K."""
 
     def block(self, rows: Indices, columns: Indices) -> NDArray[Any]:
-        """K[rows, columns], float64 or float32."""
+        """K[rows, columns], float64 or float32, to be overwritten."""
 
     def diagonal(self, at: Indices) -> Vector:
         """K[i, i] for each i of `at`."""
@@ -95,10 +95,10 @@ def squared_spans(problem: DualProblem, beta: Vector, gradient: Vector, K: Kerne
     E = _border(problem, free)
     shift = np.zeros(len(free)) if problem.shift is None else problem.shift[free]
     B = _BorderedMatrix(K.block(free, free), shift, E[free])
-    spans[free] = B.reciprocal_diagonal_of_inverse() - shift
     for start in range(0, len(others), COLUMNS_AT_ONCE):
         some = others[start : start + COLUMNS_AT_ONCE]
         spans[some] = K.diagonal(some) - B.inverse_forms(K.block(some, free).T, E[some].T)
+    spans[free] = 1.0 / B.diagonal_of_inverse() - shift
     return np.maximum(spans, 0.0)
 
 
@@ -131,26 +131,16 @@ class _BorderedMatrix:
     """B = [[K + diag(shift), E], [E', 0]] by the Cholesky factor of K + diag(shift) and the Schur complement of E."""
 
     def __init__(self, K: NDArray[Any], shift: Vector, E: Matrix) -> None:
-        ridge = RIDGE[K.dtype] * float(K.diagonal().mean())
-        self.L = _cholesky(np.asarray(K, dtype=np.float64), shift, ridge)
+        self.L = _cholesky(K, shift)
         self.single = np.asarray(self.L, dtype=np.float32) if K.dtype == np.float32 else None
         self.W = self._solve(E)
         self.inverse_schur = np.linalg.inv(self.W.T @ self.W)
 
     def _solve(self, right: NDArray[Any]) -> NDArray[Any]:
-        """L^-1 right, in the arithmetic of the right-hand side."""
+        """L^-1 right, in the arithmetic of the right-hand side and in its place."""
         L = self.single if right.dtype == np.float32 else self.L
         (trsm,) = get_blas_funcs(("trsm",), dtype=right.dtype)
-        return np.asarray(trsm(1.0, L, right, lower=True))
-
-    def reciprocal_diagonal_of_inverse(self) -> Vector:
-        """1 / (B^-1)_ii, for the part of K."""
-        (trtri,) = get_lapack_funcs(("trtri",), (self.L,))
-        inverse, _ = trtri(self.L, lower=True)
-        U = inverse.T @ self.W
-        whole = np.einsum("ij,ij->j", inverse, inverse)
-        part = whole - np.einsum("ig,gh,ih->i", U, self.inverse_schur, U)
-        return np.asarray(1.0 / np.maximum(part, NOTHING_LEFT * whole))
+        return np.asarray(trsm(1.0, L, right, lower=True, overwrite_b=True))
 
     def inverse_forms(self, k: NDArray[Any], e: Matrix) -> Vector:
         """v' B^-1 v for v = [k; e], column by column."""
@@ -160,11 +150,25 @@ class _BorderedMatrix:
         return np.asarray(forms, dtype=np.float64)
 
 
-def _cholesky(M: Matrix, shift: Vector, ridge: float) -> Matrix:
-    """L with L L' = M + diag(shift) + ridge I, and a larger ridge where that is not definite to rounding."""
-    (potrf,) = get_lapack_funcs(("potrf",), (M,))
-    while True:
-        L, failed = potrf(M + np.diag(shift + ridge), lower=True, clean=True)
+    def diagonal_of_inverse(self) -> Vector:
+        """(B^-1)_ii of the rows of K. The last thing to ask: the factor is overwritten."""
+        (trtri,) = get_lapack_funcs(("trtri",), (self.L,))
+        inverse, _ = trtri(self.L, lower=True, overwrite_c=True)
+        U = inverse.T @ self.W
+        whole = np.einsum("ij,ij->j", inverse, inverse)
+        return np.asarray(np.maximum(whole - np.einsum("ig,gh,ih->i", U, self.inverse_schur, U), NOTHING_LEFT * whole))
+
+
+def _cholesky(K: NDArray[Any], shift: Vector) -> Matrix:
+    """L with L L' = K + diag(shift) + ridge I, the ridge as large as it has to be for rounding, or an indefinite kernel."""
+    (potrf,) = get_lapack_funcs(("potrf",), dtype=np.float64)
+    diagonal = K.diagonal() + shift
+    ridge = RIDGE[K.dtype] * (float(np.abs(diagonal).mean()) or 1.0)
+    while np.isfinite(ridge):
+        M = np.array(K, dtype=np.float64, order="F")
+        np.fill_diagonal(M, diagonal + ridge)
+        L, failed = potrf(M, lower=True, clean=True, overwrite_a=True)
         if not failed:
             return np.asarray(L)
         ridge *= 10.0
+    raise np.linalg.LinAlgError("the kernel matrix has entries that are not finite")

@@ -19,7 +19,7 @@ Vector = NDArray[np.float64]
 NEWTON_STEPS = 100
 HALVINGS = 30
 SUFFICIENT = 1e-4  # of the fall that the slope promises
-DECREMENT = 1e-20  # of Newton's method, per unit of weight: no step that is left to make would be seen
+DECREMENT = 1e-12  # of Newton's method, per unit of weight: the step that it belongs to is the last, as it squares the error
 RIDGE = 1e-12  # of the Hessian, where all decisions are the same
 
 
@@ -58,8 +58,6 @@ class Sigmoid:
             hessian = (features * curvature) @ features.T + RIDGE * np.eye(2)
             step = -np.linalg.solve(hessian, gradient)
             slope = float(gradient @ step)
-            if -slope <= DECREMENT * (above + below):
-                break
             for halving in range(HALVINGS):
                 candidate = point + 0.5**halving * step
                 then = value(candidate)
@@ -68,6 +66,8 @@ class Sigmoid:
             else:
                 break  # rounding is all that is left
             point, now = candidate, then
+            if -slope <= DECREMENT * (above + below):
+                break
         return cls(float(point[0]) / scale, float(point[1]))
 
     def __call__(self, decisions: Vector) -> Vector:
