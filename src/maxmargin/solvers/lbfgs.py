@@ -66,9 +66,9 @@ def solve(
     course = Course(problem, gram, stop, control)
     descent = _Descent(problem, gram.features(), course, course.begin(start))
     for shift in _shifts(problem, stop.tol):
-        if descent.status is not None or descent.iterations >= options.max_iterations:
-            break
         descent.minimise(shift, options)
+        if descent.iterations >= options.max_iterations:
+            break
         descent.polish(shift)
     ending = Status.STOPPED_BY_OPTION if descent.iterations >= options.max_iterations else Status.STALLED
     return course.solution(descent.point, descent.gradient, descent.status or ending)
@@ -95,7 +95,9 @@ class _Descent:
         self.iterations = 0
 
     def minimise(self, shift: Vector | float, options: Options) -> None:
-        """L-BFGS with the loss of this shift, from the present weights."""
+        """L-BFGS with the loss of this shift, from the present weights, unless the run has ended."""
+        if self.status is not None:
+            return
 
         def note(intermediate_result: scipy.optimize.OptimizeResult) -> None:
             self.iterations += 1
