@@ -53,9 +53,15 @@ class Backend(ABC):
         """The kernel matrix of X, whose rows are cut at `segments` (0, ..., n)."""
 
     @abstractmethod
-    def whole(self, kernel: NamedKernel, pairing: NDArray[np.float64], segments: tuple[int, ...]) -> Gram:
+    def whole(
+        self,
+        kernel: NamedKernel,
+        pairing: NDArray[np.float64],
+        segments: tuple[int, ...],
+        instead_of: Gram | None = None,
+    ) -> Gram:
         """The kernel matrix where the pairing of the samples has these values, there as a whole, its columns cut at
-        `segments`."""
+        `segments`; in the memory of another such matrix that nobody reads any more, if one is given."""
 
     @abstractmethod
     def measure_violation(self, problem: DualProblem, beta: Vector, gradient: Vector) -> Violation: ...

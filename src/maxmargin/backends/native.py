@@ -43,10 +43,18 @@ class NativeBackend(Backend):
             return BlockGram(kernel, X, cache_bytes, segments)
         return NativeGram(kernel, _packable(kernel, X), dtype, cache_bytes, segments)
 
-    def whole(self, kernel: NamedKernel, pairing: NDArray[np.float64], segments: tuple[int, ...]) -> Gram:
-        matrix = _padded(len(pairing), np.dtype(np.float64))
+    def whole(
+        self,
+        kernel: NamedKernel,
+        pairing: NDArray[np.float64],
+        segments: tuple[int, ...],
+        instead_of: Gram | None = None,
+    ) -> Gram:
+        if isinstance(instead_of, MatrixGram):  # fresh memory takes longer to touch than the matrix to compute
+            rounded, matrix = instead_of._matrix, instead_of.in_float64()._matrix
+        else:
+            rounded, matrix = (_padded(len(pairing), np.dtype(dtype)) for dtype in (np.float32, np.float64))
         _native.apply_kernel_to(_native_kernel(kernel), pairing, matrix)
-        rounded = _padded(len(pairing), np.dtype(np.float32))
         rounded[:] = matrix
         everyone = tuple(range(len(segments) - 1))
         return MatrixGram(rounded, MatrixGram(matrix, None, segments, everyone), segments, everyone)

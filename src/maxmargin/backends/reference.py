@@ -25,7 +25,13 @@ class ReferenceBackend(Backend):
     ) -> BlockGram:
         return BlockGram(kernel, X, cache_bytes, segments)
 
-    def whole(self, kernel: NamedKernel, pairing: NDArray[np.float64], segments: tuple[int, ...]) -> Gram:
+    def whole(
+        self,
+        kernel: NamedKernel,
+        pairing: NDArray[np.float64],
+        segments: tuple[int, ...],
+        instead_of: Gram | None = None,
+    ) -> Gram:
         return BlockGram(Precomputed(), kernel.of_pairing(pairing), 0, segments)
 
     def measure_violation(self, problem: DualProblem, beta: Vector, gradient: Vector) -> Violation:

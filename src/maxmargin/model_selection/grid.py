@@ -96,15 +96,20 @@ class Grid:
                 done.put(fit)
 
         running: set[Future[None]] = set()
+        readers: list[tuple[Gram, list[Future[None]]]] = []
         with ThreadPoolExecutor(threads, initializer=self.backend.use_one_thread) as pool:
             for k, kernel in enumerate(self.kernels):
                 yield from self._wait(running, threads - 1, done)
                 if control.ended() is not None:
                     break
                 assert isinstance(kernel, NamedKernel)
-                gram = self.backend.whole(kernel, pairing, self.task.edges)
-                for fold in range(len(self.folds)):
-                    running.add(pool.submit(chain, k, gram.view(), fold))
+                free = next((one for one in readers if all(future.done() for future in one[1])), None)
+                if free is not None:
+                    readers.remove(free)
+                gram = self.backend.whole(kernel, pairing, self.task.edges, free[0] if free else None)
+                chains = [pool.submit(chain, k, gram.view(), fold) for fold in range(len(self.folds))]
+                readers.append((gram, chains))
+                running.update(chains)
             yield from self._wait(running, 0, done)
 
     def _wait(self, running: set[Future[None]], at_most: int, done: queue.SimpleQueue[Fit]) -> Iterator[Fit]:

@@ -42,6 +42,7 @@ Indices = NDArray[np.int32]
 TILE = 1536  # variables of a working set that is one tile
 POOL_SHARE = 0.125  # of all variables, in a working set that is a pool
 MORE = 0.5  # of a complete working set, added from the variables next to it: they are likely to become violators
+ALL_MORE = 100.0  # the same for a pool: as many as it holds
 FEW_MORE = 0.05  # the same where another iteration costs little, because kernel rows are remembered
 LARGEST_TILE = 3072  # variables of the tile that ends a float32 run, with those that rounding may have misplaced
 NEAR = 500.0  # times tol: the violation from which on gradients are corrected
@@ -207,7 +208,6 @@ class _Run:
         self.idle = 0  # iterations since the dual value last rose
         self._corrections = 0
         self._exact = gram.dtype == np.float64  # whether the gradient is exact where it decides anything
-        self._more = FEW_MORE if gram.remembers else MORE
         n = gram.n_samples
         self._pool_size = max(2 * TILE, int(POOL_SHARE * n)) if pools and n > 4 * TILE and not gram.remembers else 0
 
@@ -225,14 +225,14 @@ class _Run:
                 return Status.CONVERGED
             if ended is not None:
                 return ended
-            members, complete = self._choose(self._tile_size(), iteration)
+            members, complete = self._choose(self._tile_size(), iteration, FEW_MORE if self.gram.remembers else MORE)
             near = self.violation.value <= (NEAR * self.tol if complete else self.tol)
             if near and stop is not None and not self._exact:
                 moved = self._correct(members, complete)
             elif complete or not self._pool_size:
                 moved = self._improve_tile(members, self._target(members, complete))
             else:
-                moved = self._improve_pool(self._choose(self._pool_size, iteration)[0])
+                moved = self._improve_pool(self._choose(self._pool_size, iteration, ALL_MORE)[0])
             if self.unbounded:
                 return Status.UNBOUNDED
             if not moved or self.idle > PATIENCE:
@@ -244,9 +244,9 @@ class _Run:
         tile of some of them takes very many small steps."""
         return min(max(TILE, int(1.5 * self.violation.n_free)), LARGEST_TILE)
 
-    def _choose(self, size: int, seed: int) -> tuple[Indices, bool]:
+    def _choose(self, size: int, seed: int, more: float) -> tuple[Indices, bool]:
         return self.backend.choose_working_set(
-            self.problem, self.beta, self.gradient, self.violation, NEGLIGIBLE * self.tol, size, self._more, seed
+            self.problem, self.beta, self.gradient, self.violation, NEGLIGIBLE * self.tol, size, more, seed
         )
 
     def _target(self, members: Indices, complete: bool = False) -> float:
