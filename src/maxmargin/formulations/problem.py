@@ -239,10 +239,11 @@ def _lowest_point(fall: Vector, rise: Vector, at: Vector) -> float:
     """Minimise sum fall_i max(at_i - v, 0) + rise_i max(v - at_i, 0) over v: a weighted quantile, or its middle.
 
     Below all that weigh on the rise the sum only falls, above all that weigh on the fall it only rises, so the minimum is
-    between the two: close together, where few others are.
+    between the two: close together, where few others are. What rounding left of a weight is none.
     """
-    lowest = float(at[rise > 0.0].min(initial=np.inf))
-    highest = float(at[fall > 0.0].max(initial=-np.inf))
+    tolerance = 1e-12 * max(float(fall.sum() + rise.sum()), np.finfo(float).tiny)
+    lowest = float(at[rise > tolerance].min(initial=np.inf))
+    highest = float(at[fall > tolerance].max(initial=-np.inf))
     if highest <= lowest:  # flat between them, at zero
         ends = [end for end in (highest, lowest) if np.isfinite(end)]
         return float(np.mean(ends)) if ends else 0.0
@@ -252,7 +253,6 @@ def _lowest_point(fall: Vector, rise: Vector, at: Vector) -> float:
     at_sorted, weight = at[between][order], weight[order]
     # slope right of the k-th = (weights up to k) - sum(fall); the minimum is where it turns from negative to positive
     slope = np.cumsum(weight) + rise[at < lowest].sum() - fall[at >= lowest].sum()
-    tolerance = 1e-12 * max(float(fall.sum() + rise.sum()), np.finfo(float).tiny)
     first = min(int(np.searchsorted(slope, -tolerance)), len(at_sorted) - 1)
     last = first
     while last + 1 < len(at_sorted) and abs(slope[last]) <= tolerance:
