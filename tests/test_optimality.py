@@ -15,7 +15,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from maxmargin import SVC
-from maxmargin.optimality import Duality, PairProblem, duality, kkt_report
+from maxmargin.geometry import Hyperplane
+from maxmargin.optimality import Duality, PairProblem, duality, kkt_report, lagrangian
 
 
 @pytest.fixture(scope="module")
@@ -139,6 +140,41 @@ def test_errors_say_the_way_out(moons):
 
 
 # --- duality -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("loss", "C"), [("hinge", 0.5), ("squared_hinge", 0.5), ("hinge", np.inf)])
+def test_the_solution_is_a_saddle_point_of_the_lagrangian(loss, C):
+    X, y = make_blobs([25, 20], centers=[[0, 0], [6, 5]] if np.isinf(C) else [[0, 0], [2, 2]], random_state=1)
+    signs = np.where(y == 1, 1.0, -1.0)
+    model = SVC(kernel="linear", loss=loss, C=C, tol=1e-10).fit(X, y)
+    w, b = model.coef_[0], model.intercept_[0]
+    alpha = np.zeros(len(y))
+    alpha[model.support_] = np.abs(model.dual_coef_[0])
+    xi = None if np.isinf(C) else np.maximum(0.0, 1.0 - signs * (X @ w + b))
+    mu = C - alpha if loss == "hinge" and np.isfinite(C) else np.zeros(len(y))
+
+    def L(w, b, xi, alpha, mu):
+        return lagrangian(Hyperplane(w, b), X, signs, alpha, xi, mu, C, k=2 if loss == "squared_hinge" else 1)
+
+    optimum = L(w, b, xi, alpha, mu)
+    assert optimum == pytest.approx(model.certificate_.primal, rel=1e-8)
+    assert optimum == pytest.approx(model.certificate_.dual, rel=1e-8)
+    rng = np.random.default_rng(0)
+    lower, higher = [], []
+    for _ in range(200):  # multipliers can only lower it, the primal point can only raise it
+        lower.append(L(w, b, xi, rng.exponential(2.0 * alpha.max(), len(y)), rng.exponential(1.0, len(y))))
+        moved = None if xi is None else xi + rng.normal(size=len(y))
+        higher.append(L(w + rng.normal(size=2), b + rng.normal(), moved, alpha, mu))
+    assert max(lower) <= optimum + 1e-8
+    assert max(lower) < optimum - 1e-3  # these are not at the optimum
+    assert min(higher) >= optimum - 1e-8
+    assert max(higher) > optimum + 1e-3
+
+
+def test_a_violated_constraint_makes_the_lagrangian_grow_without_bound():
+    X, signs = np.array([[-1.0], [1.0], [0.2]]), np.array([-1.0, 1.0, -1.0])
+    values = [lagrangian(Hyperplane([1.0], 0.0), X, signs, [0.0, 0.0, a]) for a in (0.0, 1.0, 10.0)]
+    assert values == pytest.approx([0.5, 0.5 + 1.2, 0.5 + 12.0])
 
 
 @pytest.mark.parametrize("C", [0.1, 10.0, 1000.0])

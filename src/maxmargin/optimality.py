@@ -11,8 +11,9 @@ With multipliers alpha_i >= 0 of the first constraints and mu_i >= 0 of the seco
     stationarity              w = sum_i alpha_i y_i phi(x_i),  sum_i alpha_i y_i = 0,
                               mu_i = C_i - alpha_i for k = 1,  2 C_i xi_i = alpha_i for k = 2
 
-`kkt_report` measures each of them on a fitted binary machine, `duality` reads weak and strong duality off the course of its
-fit, and `PairProblem` is the smallest problem that can be solved at a time: two alphas, all others fixed.
+`kkt_report` measures each of them on a fitted binary machine, `lagrangian` is the function whose saddle point this is,
+`duality` reads weak and strong duality off the course of a fit, and `PairProblem` is the smallest problem that can be solved
+at a time: two alphas, all others fixed.
 """
 
 from __future__ import annotations
@@ -263,6 +264,29 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 # --- weak and strong duality ---------------------------------------------------------------------------------------
+
+
+def lagrangian(
+    plane: geometry.Plane,
+    X: Any,
+    y: ArrayLike,
+    alpha: ArrayLike,
+    xi: ArrayLike | None = None,
+    mu: ArrayLike | float = 0.0,
+    C: ArrayLike | float = 1.0,
+    k: int = 1,
+) -> float:
+    """L = 1/2 |w|^2 + sum_i C_i xi_i^k - sum_i alpha_i (y_i h(x_i) - 1 + xi_i) - sum_i mu_i xi_i, at any point.
+
+    Without `xi` it is that of the hard margin. The quadratic loss, k = 2, needs no `mu`. Whoever chooses (w, b, xi) wants it
+    low, whoever chooses the multipliers wants it high; at the optimum neither can do better alone.
+    """
+    margins, multipliers = geometry.functional_margins(plane, X, y), np.asarray(alpha, dtype=np.float64)
+    value = 0.5 * plane.norm**2 - float(multipliers @ (margins - 1.0))
+    if xi is None:
+        return value
+    slack = np.asarray(xi, dtype=np.float64)
+    return value + float(np.sum(np.asarray(C) * slack**k - multipliers * slack - np.asarray(mu) * slack))
 
 
 @dataclass(frozen=True)
