@@ -105,6 +105,7 @@ def test_what_it_cannot_be_asked(moons):
         biases(NuSVC(nu=0.3).fit(X, y), X, y)
     with pytest.raises(ValueError, match="pass the 120 samples the model was trained on"):
         biases(SVC().fit(X, y), X[:50], y[:50])
+    many = np.arange(len(y)) % 3
+    model = SVC().fit(X, many)
     with pytest.raises(ValueError, match="3 classes"):
-        many = np.arange(len(y)) % 3
-        biases(SVC().fit(X, many), X, many)
+        biases(model, X, many)

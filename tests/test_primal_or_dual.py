@@ -119,7 +119,7 @@ def test_auto_goes_on_in_the_dual_where_the_primal_falls_short(monkeypatch):
 
 
 def test_auto_looks_at_the_largest_machine():
-    X, y = many_samples(2400)
+    X, _ = many_samples(2400)
     model = SVC(kernel="linear", loss="squared_hinge").fit(X, np.arange(2400) % 3)
     assert "1600 samples" in model.solver_reason_
 

@@ -152,7 +152,7 @@ class _Descent:
         d = len(self._weights) - 1
         hessian = np.zeros((d + 1, d + 1))
         hessian[:d, :d] = np.eye(d) + (products.toarray() if sp.issparse(products) else products)
-        hessian[:d, d] = hessian[d, :d] = weighted.sum(axis=1)
+        hessian[:d, d] = hessian[d, :d] = np.asarray(weighted.sum(axis=1)).ravel()
         hessian[d, d] = curvature.sum()
         if not self._problem.coupled:
             hessian[d, :d] = hessian[:d, d] = 0.0
