@@ -36,12 +36,8 @@ def balanced_pull(problem: DualProblem, outputs: Vector, shift: Vector | float |
     errors, lower, upper = outputs + problem.linear, problem.lower, problem.upper
     if not problem.coupled:
         return pull(errors, lower, upper, shift)
-    if shift is None:  # the samples with the lowest errors are at the upper ends, as many as make up for the others
-        order = np.argsort(errors, kind="stable")
-        room = (upper - lower)[order]
-        beta = lower.copy()
-        beta[order] += np.clip(-lower.sum() - (np.cumsum(room) - room), 0.0, room)
-        return beta
+    if shift is None:
+        return problem.vertex(errors)
 
     def total(bias: float) -> float:
         return float(pull(errors + bias, lower, upper, shift).sum())
