@@ -55,6 +55,7 @@ SAFETY = 4.0  # times the largest rounding error of the gradient that was seen
 POLISH = 1e-12  # the violation to which a single float64 tile is solved
 TOUCHING = 1e-12  # hard margin: squared distance of the hulls, relative to the data, that counts as none
 ROUNDING = 2.0**-22  # of a float32 kernel entry, relative to the diagonal
+DRAWN = 256  # samples of each group that stand for all, where a start is looked for
 TINY = float(np.finfo(float).tiny)
 IDLE = 1e-14  # relative rise of the dual value that counts as none
 PATIENCE = 20  # iterations without a rise before a run counts as stalled
@@ -72,8 +73,10 @@ def solve(
 ) -> Solution:
     """Minimise `problem` over the kernel matrix `gram` from `start`, or the problem's own. `known` is a point near it and the
     gradient there; without it that is zero, and the linear term."""
-    start = problem.start if start is None else problem.feasible(start)
-    beta = np.zeros(len(problem)) if start is None else start.copy()
+    if start is not None:
+        beta = problem.feasible(start)
+    else:
+        beta = np.zeros(len(problem)) if problem.start is None else _promising_start(problem, problem.start, gram)
     point, gradient = (np.zeros(len(problem)), problem.linear) if known is None else known
     run = _Run(problem, gram, backend, stop.tol, control, beta, gradient.copy())
     change = beta - point
@@ -90,6 +93,18 @@ def solve(
     return Solution(
         run.beta, run.gradient, status, run.violation.value, run.steps, run.trace, f"{run.gram.dtype} kernel"
     )
+
+
+def _promising_start(problem: DualProblem, start: Vector, gram: Gram) -> Vector:
+    """Where Frank and Wolfe's method would go from a few samples that stand for all: where sums have to be kept, many
+    variables end at a bound, and this tells which."""
+    rng = np.random.default_rng(0)
+    few = [rng.permutation(np.arange(g.start, g.stop, dtype=np.int32)[problem.upper[g] > problem.lower[g]])[:DRAWN]
+           for g in problem.groups]
+    weights = [np.full(len(some), start[g].sum() / max(len(some), 1)) for some, g in zip(few, problem.groups, strict=True)]
+    gradient = problem.linear.copy()
+    gram.accumulate(np.concatenate(few), np.concatenate(weights), gradient)
+    return problem.vertex(gradient)
 
 
 def _solve_whole(run: _Run, stop: Stop) -> Status:
