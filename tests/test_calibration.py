@@ -23,11 +23,11 @@ from maxmargin import SVC, NuSVC
 from maxmargin.calibration import (
     Isotonic,
     Sigmoid,
-    begun_from,
     couple_pairs,
     leave_one_out,
     normalise,
     squared_spans,
+    start_from,
     stratified_folds,
 )
 from maxmargin.estimators import probabilities
@@ -373,9 +373,7 @@ def test_a_fold_starts_near_the_solution_of_all() -> None:
     out = random.random(200) < 0.2
     part = classification_problem(signs, np.where(out, 0.0, 1.0))
     solution = Solution(beta, gradient, Status.CONVERGED, 0.0, 0, Trace(), "")
-    begun = begun_from(part, whole, solution)
-    start = begun.start
-    assert start is not None
+    start = start_from(part, whole, solution)
     assert (start >= part.lower).all()
     assert (start <= part.upper).all()
     assert abs(start.sum()) < 1e-12

@@ -30,6 +30,8 @@ ROOMS = {
     # the problem and its proof: vectors of length n, no X, no kernel, no solver
     "formulations": Room(set(), {"numpy"}),
     "certificates": Room({"formulations"}, {"numpy"}),
+    "bias": Room({"formulations"}, {"numpy", "scipy"}),
+    "primal_or_dual": Room(set(), set()),
     "multiclass": Room(set(), {"numpy"}),
     "solution": Room(set(), {"numpy"}),
     # the kernel matrix: rows of X, no y, no beta
@@ -38,23 +40,37 @@ ROOMS = {
     # who computes, and the loop that asks: no estimator, no label, no scikit-learn
     "backends": Room({"_native", "formulations", "gram", "kernels"}, {"numpy", "scipy", "threadpoolctl"}),
     "control": Room({"solution"}, set()),
-    "solvers": Room({"backends", "control", "formulations", "gram", "solution"}, {"numpy"}),
+    "solvers": Room(
+        {"backends", "control", "formulations", "gram", "primal_or_dual", "solution"}, {"clarabel", "numpy", "scipy"}
+    ),
     # scikit-learn's face: the five verbs
     "callbacks": Room({"control"}, {"tqdm"}),
     "estimators": Room(
         {
-            "backends", "callbacks", "certificates", "control", "formulations", "gram", "kernels", "multiclass",
+            "backends", "calibration", "callbacks", "certificates", "control", "formulations", "gram", "kernels",
+            "multiclass", "primal_or_dual", "solution", "solvers",
+        },
+        {"numpy", "scipy", "sklearn"},
+    ),
+    "calibration": Room({"formulations", "gram", "solution"}, {"numpy", "scipy", "sklearn"}),
+    "model_selection": Room(
+        {
+            "backends", "callbacks", "certificates", "control", "estimators", "formulations", "gram", "kernels", "multiclass",
             "solution", "solvers",
         },
         {"numpy", "scipy", "sklearn"},
     ),
-    "__init__": Room({"certificates", "estimators", "solution"}, set()),
+    "__init__": Room({"audits", "certificates", "estimators", "model_selection", "primal_or_dual", "solution"}, set()),
+    # the theory: what a machine is and why it is optimal
+    "geometry": Room(set(), {"numpy", "scipy"}),
+    "losses": Room(set(), {"numpy", "scipy"}),
+    "optimality": Room({"formulations", "geometry"}, {"numpy", "scipy"}),
     # the guests: public attributes of fitted models
     "audits": Room(
         {"backends", "certificates", "estimators", "formulations", "gram", "kernels", "multiclass"}, {"numpy", "scipy", "sklearn"}
     ),
     "io": Room(set(), {"numpy", "scipy", "sklearn"}),
-    "plots": Room(set(), {"matplotlib", "numpy", "scipy", "sklearn"}),
+    "plots": Room({"geometry", "losses", "optimality"}, {"matplotlib", "numpy", "scipy", "sklearn"}),
     "cli": Room(
         {"__init__", "audits", "callbacks", "io", "plots"}, {"click", "joblib", "matplotlib", "numpy", "scipy", "sklearn"}
     ),

@@ -2,8 +2,11 @@
 
 from importlib.metadata import PackageNotFoundError, version
 
+from maxmargin.audits import Audit, audit
 from maxmargin.certificates import Certificate
-from maxmargin.estimators import SVC, SVR, NuSVC, NuSVR, OneClassSVM
+from maxmargin.estimators import SVC, SVR, KernelRegressor, NuSVC, NuSVR, OneClassSVM
+from maxmargin.model_selection import SVCCV, SVRCV, C_path
+from maxmargin.primal_or_dual import primal_or_dual
 from maxmargin.solution import Status
 
 try:
@@ -11,4 +14,20 @@ try:
 except PackageNotFoundError:  # running from a source tree that is not installed
     __version__ = "0+unknown"
 
-__all__ = ["SVC", "SVR", "Certificate", "NuSVC", "NuSVR", "OneClassSVM", "Status", "__version__"]
+__all__ = [
+    "SVC",
+    "SVCCV",
+    "SVR",
+    "SVRCV",
+    "Audit",
+    "C_path",
+    "Certificate",
+    "KernelRegressor",
+    "NuSVC",
+    "NuSVR",
+    "OneClassSVM",
+    "Status",
+    "__version__",
+    "audit",
+    "primal_or_dual",
+]

@@ -9,7 +9,7 @@ Vectors and blocks of a kernel matrix come in; no estimator, no solver and no X 
 """
 
 from maxmargin.calibration.coupling import couple_pairs, normalise
-from maxmargin.calibration.held_out import begun_from, stratified_folds
+from maxmargin.calibration.held_out import start_from, stratified_folds
 from maxmargin.calibration.leave_one_out import leave_one_out_decisions, squared_spans, training_decisions
 from maxmargin.calibration.maps import MAPS, Isotonic, Map, Sigmoid
 
@@ -18,11 +18,11 @@ __all__ = [
     "Isotonic",
     "Map",
     "Sigmoid",
-    "begun_from",
     "couple_pairs",
     "leave_one_out_decisions",
     "normalise",
     "squared_spans",
+    "start_from",
     "stratified_folds",
     "training_decisions",
 ]

@@ -6,13 +6,10 @@ solution of all, and its gradient covers the held-out samples too, so that their
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 from numpy.typing import NDArray
 
 from maxmargin.formulations import DualProblem
-from maxmargin.formulations.filling import fill_up
 from maxmargin.solution import Solution
 
 
@@ -25,18 +22,11 @@ def stratified_folds(labels: NDArray[np.intp], n_folds: int, random: np.random.R
     return [fold == k for k in range(n_folds)]
 
 
-def begun_from(problem: DualProblem, whole: DualProblem, solution: Solution) -> DualProblem:
-    """`problem`, which is `whole` with samples held out, with a start at the solution of the whole.
+def start_from(problem: DualProblem, whole: DualProblem, solution: Solution) -> NDArray[np.float64]:
+    """Where to begin with `problem`, which is `whole` with samples held out: at the solution of the whole.
 
     The variables that are held out go to zero. What is then missing in a sum is made up by those nearest to the margin,
-    one after the other, so that few variables move and none leaves its bound without need.
+    so that few variables move and none leaves its bound without need.
     """
     beta, gradient = solution.beta, solution.gradient
-    start = np.clip(beta, problem.lower, problem.upper)
-    distance = np.abs(gradient - whole.best_level(beta, gradient))
-    for group, residual in zip(problem.groups, problem.residuals(start), strict=True):
-        nearest = np.argsort(distance[group], kind="stable") + group.start
-        bound = (problem.lower if residual > 0.0 else problem.upper)[nearest]
-        room = np.minimum(np.abs(bound - start[nearest]), abs(residual))
-        start[nearest] -= np.sign(residual) * fill_up(room, abs(residual))
-    return replace(problem, start=start)
+    return problem.feasible(beta, reluctance=np.abs(gradient - whole.best_level(beta, gradient)))

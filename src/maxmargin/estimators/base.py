@@ -17,7 +17,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.backends import BACKENDS, Backend, make_backend
-from maxmargin.calibration import begun_from
+from maxmargin.calibration import start_from
 from maxmargin.callbacks import ProgressBar
 from maxmargin.certificates import Certificate, certify
 from maxmargin.control import Control, Stop
@@ -130,7 +130,7 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
             run(problems, self._starts(problems))
             for fold in folds:
                 done = zip(fold, problems, solutions[: len(problems)], strict=True)
-                run([begun_from(problem, whole, solution) for problem, whole, solution in done], None)
+                run(fold, [start_from(problem, whole, solution) for problem, whole, solution in done])
         self._last = (problems, [solution.beta for solution in solutions[: len(problems)]]) if self.warm_start else None
         return solutions, proofs
 

@@ -35,6 +35,7 @@ from maxmargin.control import Control, Stop
 from maxmargin.formulations import DualProblem
 from maxmargin.gram import Gram
 from maxmargin.solution import Solution, Status, Trace
+from maxmargin.solvers.separability import hulls_meet
 
 Vector = NDArray[np.float64]
 Indices = NDArray[np.int32]
@@ -53,7 +54,6 @@ LAST_REDUCTION = 0.01  # besides, where it is likely to be the last one
 NEGLIGIBLE = 0.25  # of tol: a variable this little on the wrong side is no violator
 SAFETY = 4.0  # times the largest rounding error of the gradient that was seen
 POLISH = 1e-12  # the violation to which a single float64 tile is solved
-TOUCHING = 1e-12  # hard margin: squared distance of the hulls, relative to the data, that counts as none
 ROUNDING = 2.0**-22  # of a float32 kernel entry, relative to the diagonal
 DRAWN = 256  # samples of each group that stand for all, where a start is looked for
 TINY = float(np.finfo(float).tiny)
@@ -402,7 +402,7 @@ class _Run:
         best = max(self.trace.dual, default=-np.inf)
         self.idle = 0 if dual > best + IDLE * abs(dual) else self.idle + 1
         self.trace.append(self.control.seconds, iteration, violation.value, dual, gap)
-        if problem.hard and self._hulls_meet():
+        if problem.hard and hulls_meet(problem, self.beta, self.gradient, self.gram.largest_diagonal()):
             return Status.NOT_SEPARABLE
         told = self.control.report(iteration, violation.value, relative, self._fraction())
         if stop.gap_tol is not None and relative <= stop.gap_tol:
@@ -417,11 +417,3 @@ class _Run:
         if now <= self.tol or worst <= self.tol:
             return 1.0
         return float(np.log(worst / now) / np.log(worst / self.tol))
-
-    def _hulls_meet(self) -> bool:
-        """beta / (sum |beta| / 2) is a point of each class's convex hull; beta' K beta is their squared distance."""
-        mass = 0.5 * float(np.abs(self.beta).sum())
-        if mass == 0.0:
-            return False
-        distance = float(self.beta @ (self.gradient - self.problem.linear)) / mass**2
-        return distance <= TOUCHING * self.gram.largest_diagonal()
