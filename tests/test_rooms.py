@@ -30,7 +30,7 @@ ROOMS = {
     # the problem and its proof: vectors of length n, no X, no kernel, no solver
     "formulations": Room(set(), {"numpy"}),
     "certificates": Room({"formulations"}, {"numpy"}),
-    "bias": Room({"formulations"}, {"numpy", "scipy"}),
+    "bias": Room({"formulations", "geometry"}, {"numpy", "scipy"}),
     "primal_or_dual": Room(set(), set()),
     "multiclass": Room(set(), {"numpy"}),
     "solution": Room(set(), {"numpy"}),

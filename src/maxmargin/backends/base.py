@@ -133,6 +133,7 @@ class Backend(ABC):
 
     def use_one_thread(self) -> None:
         """From now on, in computations that the calling thread asks for."""
+        return None  # it uses no more as it is
 
     def session(self, entries: int) -> AbstractContextManager[Any]:
         """What has to hold while this backend computes about so many kernel entries (thread settings, say)."""

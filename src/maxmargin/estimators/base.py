@@ -135,7 +135,7 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         return solutions, proofs
 
     def _parts(self, backend: Backend, place: Callable[[Backend], Sequence[Gram]]) -> Sequence[Gram]:
-        kept = getattr(self, "_kept_parts", None)
+        kept: list[Gram] | None = getattr(self, "_kept_parts", None)
         if kept is None:
             return place(backend)
         if not kept:
@@ -207,7 +207,7 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
     def _keep_course(self, X: Any, solutions: Sequence[Solution], certificate: Certificate) -> None:
         """How the fit went and what is proved of it."""
         self.certificate_ = certificate
-        self.n_iter_ = np.array([solution.steps for solution in solutions], dtype=np.int32)
+        self.n_iter_: Any = np.array([solution.steps for solution in solutions], dtype=np.int32)
         self.trace_ = solutions[-1].trace
         self.arithmetic_ = solutions[0].arithmetic
         trouble = [solution.status for solution in solutions if not solution.status.converged]

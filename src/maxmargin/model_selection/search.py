@@ -36,12 +36,15 @@ BEST_POSSIBLE = 1.0  # score: of accuracy, R^2 and most others
 class GridSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     """The base of SVCCV and SVRCV, which bring the machine and what it learns."""
 
+    status_: Status
+    best_params_: dict[str, float]
+
     @abstractmethod
     def _template(self) -> SVC | SVR:
         """The machine with its parameters, except those of the grid."""
 
     @abstractmethod
-    def _task(self, template: Any, X: Any, y: Any, weights: Vector) -> tuple[Task, NDArray[Any]]:
+    def _task(self, template: Any, y: Any, weights: Vector) -> tuple[Task, NDArray[Any]]:
         """What is learned, and the targets."""
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None, groups: Any = None) -> Self:
@@ -53,32 +56,24 @@ class GridSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         control = Control(self.max_seconds, callbacks=callbacks)
         template = self._template()
         template._check_parameters()
-        X, y = validation.samples(template, X, y, reset=True, numeric_targets=not is_classifier(template))
-        self.n_features_in_ = X.shape[1]
-        weights = validation.sample_weights(sample_weight, X)
-        task, targets = self._task(template, X, y, weights)
-        kernels, points = self._axes(template, X, None if sample_weight is None else weights)
-        folds = self._folds(X, targets, groups, task)
-        results = _Results(kernels, points, len(folds))
-
-        scorer = check_scoring(ClassAnswers() if is_classifier(template) else ValueAnswers(), scoring=self.scoring)
-        samples, known = X[task.order], targets[task.order]
-
-        def score(answers: Answers, held_out: Mask) -> float:
-            if self.scoring is None and is_classifier(template):  # the accuracy; scikit-learn's checks cost more than a fit
-                return float(np.mean(answers.predictions == known[held_out]))
-            return float(scorer(answers, samples[held_out], known[held_out]))
-
+        samples, y = validation.samples(template, X, y, reset=True, numeric_targets=not is_classifier(template))
+        self.n_features_in_ = samples.shape[1]
+        weights = validation.sample_weights(sample_weight, samples)
+        task, targets = self._task(template, y, weights)
+        gammas, points = self._axes(template, samples, None if sample_weight is None else weights)
+        folds = self._folds(samples, targets, groups, task)
+        results = _Results(gammas, points, len(folds))
+        ordered = samples[task.order]
         grid = Grid(
             task,
-            samples,
-            [make_kernel(self.kernel, gamma, float(self.coef0), self.degree) for gamma in kernels],
+            ordered,
+            [make_kernel(self.kernel, gamma, float(self.coef0), self.degree) for gamma in gammas],
             points,
             folds,
-            score,
+            self._scorer(is_classifier(template), ordered, targets[task.order]),
             make_backend(self.backend),
             Stop(self.tol),
-            validation.cache_bytes(self.cache_size, enough=8 * X.shape[0] ** 2),
+            validation.cache_bytes(self.cache_size, enough=8 * len(targets) ** 2),
             results.hopeless if self.reject_hopeless else lambda kernel, point: False,
         )
         control.n_machines = len(grid)
@@ -89,12 +84,19 @@ class GridSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
                 control.report(0, fit.relative_gap, fit.relative_gap, 1.0)
         self._keep(results, control)
         if control.interrupted:
-            raise KeyboardInterrupt(self.status_.value)
+            raise KeyboardInterrupt(Status.INTERRUPTED.value)
         if self.refit:
-            self.best_estimator_ = template.set_params(**self.best_params_).fit(X, y, sample_weight)
+            self.best_estimator_ = template.set_params(**self.best_params_).fit(samples, y, sample_weight)
             self.status_ = self.best_estimator_.status_
         self.fit_seconds_ = control.seconds
         return self
+
+    def _scorer(self, classifier: bool, X: Any, targets: NDArray[Any]) -> Callable[[Answers, Mask], float]:
+        """The score of the answers about held-out samples."""
+        scorer = check_scoring(ClassAnswers() if classifier else ValueAnswers(), scoring=self.scoring)
+        if self.scoring is None and classifier:  # the accuracy; scikit-learn's checks of its arguments cost more than many a fit
+            return lambda answers, held_out: float(np.mean(answers.predictions == targets[held_out]))
+        return lambda answers, held_out: float(scorer(answers, X[held_out], targets[held_out]))
 
     def _axes(self, template: Any, X: Any, weights: Vector | None) -> tuple[list[float], list[dict[str, float]]]:
         """The values of gamma, and the other parameters in the order in which one solution helps the next."""
@@ -233,7 +235,7 @@ class SVCCV(ClassifierMixin, GridSearch):  # type: ignore[misc]
             backend=self.backend,
         )
 
-    def _task(self, template: Any, X: Any, y: Any, weights: Vector) -> tuple[Task, NDArray[Any]]:
+    def _task(self, template: Any, y: Any, weights: Vector) -> tuple[Task, NDArray[Any]]:
         self.classes_, labels = validation.classes_and_labels(y)
         return Classification(template, self.classes_, labels, weights), y
 
@@ -305,7 +307,7 @@ class SVRCV(RegressorMixin, GridSearch):  # type: ignore[misc]
     def _more_axes(self) -> dict[str, list[float]]:
         return {"epsilon": [validation.positive("epsilons", value, zero_ok=True) for value in self.epsilons]}
 
-    def _task(self, template: Any, X: Any, y: Any, weights: Vector) -> tuple[Task, NDArray[Any]]:
+    def _task(self, template: Any, y: Any, weights: Vector) -> tuple[Task, NDArray[Any]]:
         targets = validation.finite_targets(template, y)
         return Regression(template, targets, weights), targets
 

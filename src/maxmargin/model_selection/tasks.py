@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from copy import copy
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from maxmargin.backends import Backend
 from maxmargin.certificates import Certificate
 from maxmargin.estimators import SVC, SVR, validation
+from maxmargin.estimators.base import KernelMachine
 from maxmargin.estimators.by_class import ByClass
 from maxmargin.formulations import DualProblem, costs
 from maxmargin.gram import DoubledGram, Gram
@@ -23,6 +24,7 @@ from maxmargin.solution import Solution
 
 Vector = NDArray[np.float64]
 Mask = NDArray[np.bool_]
+Machine = TypeVar("Machine", bound=KernelMachine)
 
 
 class Task(ABC):
@@ -153,10 +155,11 @@ class Regression(Task):
         return ValueAnswers(_values(problems[0], solutions[0])[: len(held_out)][held_out] + proofs[0].bias)
 
 
-def _with(template: Any, parameters: Mapping[str, float]) -> Any:
+def _with(template: Machine, parameters: Mapping[str, float]) -> Machine:
     """The machine with these parameters; a plain copy, as scikit-learn's clone takes longer than many a fit."""
     machine = copy(template)
-    vars(machine).update(parameters)
+    for name, value in parameters.items():
+        setattr(machine, name, value)
     return machine
 
 
