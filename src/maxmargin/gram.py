@@ -183,10 +183,16 @@ class BlockGram(Gram):
     def __len__(self) -> int:
         return len(self._members)
 
-    def _block(self, rows: Indices, columns: Indices) -> NDArray[np.float64]:
+    def _compute(self, rows: Indices, columns: Indices) -> NDArray[np.float64]:
         if isinstance(self.kernel, Precomputed):
             return self.kernel.block(self.X[rows], columns)
         return self.kernel.block(self.X[rows], self.X[columns])
+
+    def _block(self, rows: Indices, columns: Indices) -> NDArray[np.float64]:
+        """K[rows, columns]; where there is room for all of K, nothing is computed twice."""
+        if self.remembers and len(rows) and not isinstance(self.kernel, Precomputed):
+            return self._rows(rows)[:, columns]
+        return self._compute(rows, columns)
 
     def _rows(self, rows: Indices) -> NDArray[np.float64]:
         """K[rows, :] over the whole training set, from the cache where it has them."""
@@ -194,7 +200,7 @@ class BlockGram(Gram):
         missing = np.array([row for row, values in found.items() if values is None], dtype=np.int32)
         if len(missing):
             everything = np.arange(self._segments[-1], dtype=np.int32)
-            for row, values in zip(missing, self._block(missing, everything), strict=True):
+            for row, values in zip(missing, self._compute(missing, everything), strict=True):
                 found[int(row)] = values
                 self._cache.put(int(row), values.copy())
         return np.stack([found[int(row)] for row in rows])  # type: ignore[misc]
