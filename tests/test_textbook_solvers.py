@@ -25,7 +25,7 @@ from maxmargin.formulations import classification_problem
 from maxmargin.gram import AugmentedGram, BlockGram
 from maxmargin.kernels import make_kernel
 from maxmargin.solvers import SOLVERS
-from maxmargin.solvers.pair_step import best_step, bias_after
+from maxmargin.solvers.pair_step import best_step, bias_after, move
 from maxmargin.solvers.primal import balanced_pull, pull
 from maxmargin.solvers.separability import best_multiple, hulls_meet
 
@@ -243,6 +243,16 @@ def test_the_pair_step_is_the_lectures_update(alpha, t, seed):
     assert bias_after(problem, after, 0, 1, G[0], G[1]) == pytest.approx(new_b, abs=1e-8)
 
 
+@given(st.floats(1e-3, 1e3), st.floats(0.0, 1.0), labels)
+@settings(max_examples=300, deadline=None)
+def test_a_step_to_the_end_of_the_box_lands_there(C, share, sign):
+    problem = classification_problem(np.array([sign]), np.array([C]))
+    for end in (0.0, sign * C):
+        beta = np.array([share * sign * C])
+        move(problem, beta, 0, end - beta[0])
+        assert beta[0] == end
+
+
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
 def test_dual_ascent_is_the_chapters_algorithm(loss):
     X, y, _ = PROBLEMS[9].samples()
@@ -338,12 +348,14 @@ def touching() -> tuple[Any, Any]:
     return np.vstack([X, [[0.0, 0.0, 0.0]] * 2]), np.append(y, [1, -1])
 
 
+@pytest.mark.parametrize("random_state", [0, 1])
 @pytest.mark.parametrize("data", [overlapping, touching])
 @pytest.mark.parametrize(("solver", "options"), HARD)
-def test_classes_that_cannot_be_separated(data, solver, options):
+def test_classes_that_cannot_be_separated(data, solver, options, random_state):
     X, y = data()
+    model = SVC(C=np.inf, kernel="linear", solver=solver, solver_options=options, random_state=random_state)
     with pytest.warns(ConvergenceWarning, match="Not separable: the hard-margin problem has no solution"):
-        model = SVC(C=np.inf, kernel="linear", solver=solver, solver_options=options).fit(X, y)
+        model.fit(X, y)
     assert model.status_ is Status.NOT_SEPARABLE
     assert np.isinf(model.certificate_.relative_gap)
     beta = model.dual_coef_[0]  # the proof: of each class a mean, and the two means are the same

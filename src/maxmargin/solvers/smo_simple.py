@@ -16,7 +16,8 @@ b - E_i - y_i dalpha_i K_ii - y_j dalpha_j K_ij. With the quadratic loss K stand
 
 Here a sample counts as a violator from tol / 2 on, so that all within it means a violation (the largest G_j - G_i of a
 pair that may move) of at most tol; and only a step that moves something counts as a change. A random partner is often a
-poor one, so this takes many more steps than `smo_platt`: it is here to be read.
+poor one, so this takes many more steps than `smo_platt`: it is here to be read. With a hard margin, partners are drawn until
+one moves: that the classes cannot be separated must not be missed by bad luck.
 """
 
 from __future__ import annotations
@@ -69,9 +70,10 @@ def solve(
             G_i = K[i] @ beta + problem.linear[i]
             if not violates(problem, beta, i, G_i + bias, tol):
                 continue
-            j = (i + 1 + int(random.integers(n - 1))) % n
-            G_j = K[j] @ beta + problem.linear[j]
-            t = best_step(problem, K, beta, i, j, G_i - G_j)
+            for j in (i + 1 + random.choice(n - 1, n - 1 if problem.hard else 1, replace=False)) % n:
+                G_j = K[j] @ beta + problem.linear[j]
+                if t := best_step(problem, K, beta, i, j, G_i - G_j):
+                    break
             if t == 0.0:
                 continue
             if math.isinf(t):
