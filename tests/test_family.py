@@ -21,7 +21,20 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import rbf_kernel
 
 from maxmargin import SVC, SVR, NuSVC, NuSVR, OneClassSVM, Status
+from maxmargin.backends import make_backend
 from maxmargin.callbacks import Progress
+from maxmargin.certificates import certify
+from maxmargin.control import Control, Stop
+from maxmargin.formulations import (
+    DualProblem,
+    nu_classification_problem,
+    nu_regression_problem,
+    one_class_problem,
+    regression_problem,
+)
+from maxmargin.gram import DoubledGram, Gram
+from maxmargin.kernels import make_kernel
+from maxmargin.solvers import block_smo
 
 #: What the plain evaluation itself may lose, relative to the parts of the objective.
 NOISE = 1e-12
@@ -238,6 +251,38 @@ def test_certificate_of_many_samples(member: Member, parameters: dict[str, Any])
     check_certificate(model, X, y, at_most=1.1)
     if member.options.get("loss") is None and not parameters:
         assert "samples whose share of the gap can differ from zero" in model.certificate_.arithmetic
+
+
+def problem_of(member: Member, y: Any) -> DualProblem:
+    """The dual problem of a member of the family without weights."""
+    one = np.ones(len(y))
+    match member.machine.__name__:
+        case "SVR":
+            return regression_problem(y, one, 0.1)
+        case "NuSVR":
+            return nu_regression_problem(y, one, 0.5)
+        case "NuSVC":
+            return nu_classification_problem(2.0 * y - 1.0, one, 0.6)
+    return one_class_problem(one, 0.2)
+
+
+@pytest.mark.parametrize("lie", [0.0, 1e-6, 1e-2, 0.3])
+@pytest.mark.parametrize("member", [one for one in FAMILY if "loss" not in one.options], ids=str)
+def test_a_wrong_claim_of_a_solver_is_not_believed(member: Member, lie: float) -> None:
+    X, y = member.data(800)
+    order = np.argsort(y, kind="stable") if member.machine is NuSVC else np.arange(len(y))  # a group after the other
+    X, y, backend = X[order], y[order], make_backend("native")
+    problem, K = problem_of(member, y), rbf_kernel(X, gamma=GAMMA)
+    gram: Gram = backend.gram(make_kernel("rbf", GAMMA, 0.0, 3), X, np.dtype(np.float64), 10**8, (0, len(y)))
+    if len(problem) > len(y):
+        K, gram = np.tile(K, (2, 2)), DoubledGram(gram)
+    beta = block_smo.solve(problem, gram, backend, Stop(gap_tol=0.01), Control()).beta
+    claim = K @ beta + problem.linear + lie * np.random.default_rng(0).uniform(-1, 1, size=len(problem))
+    honest = certify(problem, beta, lambda at: K[at] @ beta)
+    checked = certify(problem, beta, lambda at: K[at] @ beta, claim)
+    assert checked.gap == pytest.approx(honest.gap, rel=1e-9)
+    assert honest.arithmetic == "float64"
+    assert "samples whose share" in checked.arithmetic or lie == 0.3
 
 
 # --- limits -----------------------------------------------------------------------------------------------------------
