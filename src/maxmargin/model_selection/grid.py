@@ -48,7 +48,7 @@ class Fit:
     fold: int
     score: float
     relative_gap: float
-    status: Status
+    status: Status | None  # None, and NaN for the numbers, where it was rejected as hopeless
     fit_seconds: float
     score_seconds: float
 
@@ -132,6 +132,7 @@ class Grid:
             if control.ended() is not None:
                 return
             if self.hopeless(k, point):
+                yield Fit(k, point, fold, np.nan, np.nan, None, np.nan, np.nan)
                 continue
             started = time.perf_counter()
             problems = self.task.formulate(held_out, parameters)

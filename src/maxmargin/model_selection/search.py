@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from numbers import Integral
 from typing import Any, Self
 
@@ -11,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import rankdata
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, RegressorMixin, is_classifier
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import ParameterGrid, check_cv
 from sklearn.utils.validation import check_is_fitted
@@ -30,7 +33,10 @@ Mask = NDArray[np.bool_]
 #: The default range of C, in powers of ten, and of gamma around 1 / (n_features * X.var()).
 C_RANGE = (-2.0, 3.0)
 GAMMA_RANGE = (-2.5, 2.0)
-BEST_POSSIBLE = 1.0  # score: of accuracy, R^2 and most others
+BEST_POSSIBLE = 1.0  # score: of accuracy, R^2 and all others that have a name, except these
+UNBOUNDED_SCORES = ("mutual_info_score", "positive_likelihood_ratio")
+ROUNDING = 1e-12  # of a mean score
+BEST = ("best_estimator_", "best_index_", "best_score_", "best_params_")
 
 
 class GridSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
@@ -50,24 +56,26 @@ class GridSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None, groups: Any = None) -> Self:
         """Fit the grid, then the best machine on all samples.
 
-        Ctrl-C keeps what is done: ``cv_results_`` has NaN where nothing is; the best machine so far is not fitted.
+        Ctrl-C, ``max_seconds`` and callbacks keep what is done: ``cv_results_`` has NaN where nothing is. Of the points that
+        are done on all folds the best is fitted nevertheless, except after Ctrl-C, which is raised again.
         """
+        self._check_parameters()
         callbacks = [*(self.callbacks or ()), *([ProgressBar()] if self.verbose else ())]
         control = Control(self.max_seconds, callbacks=callbacks)
         template = self._template()
         template._check_parameters()
         samples, y = validation.samples(template, X, y, reset=True, numeric_targets=not is_classifier(template))
-        self.n_features_in_ = samples.shape[1]
+        self._take_features_over(template)
         weights = validation.sample_weights(sample_weight, samples)
         task, targets = self._task(template, y, weights)
-        gammas, points = self._axes(template, samples, None if sample_weight is None else weights)
+        axes, points = self._axes(template, samples, None if sample_weight is None else weights)
         folds = self._folds(samples, targets, groups, task)
-        results = _Results(gammas, points, len(folds))
-        ordered = samples[task.order]
+        results = _Results(axes, points, len(folds))
+        ordered = samples[np.ix_(task.order, task.order)] if self.kernel == "precomputed" else samples[task.order]
         grid = Grid(
             task,
             ordered,
-            [make_kernel(self.kernel, gamma, float(self.coef0), self.degree) for gamma in gammas],
+            [make_kernel(self.kernel, gamma, float(self.coef0), self.degree) for gamma in axes["gamma"]],
             points,
             folds,
             self._scorer(is_classifier(template), ordered, targets[task.order]),
@@ -77,19 +85,36 @@ class GridSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             results.hopeless if self.reject_hopeless else lambda kernel, point: False,
         )
         control.n_machines = len(grid)
-        with control.running():
-            for number, fit in enumerate(grid.run(control)):
+        with control.running(), closing(grid.run(control)) as fits:
+            for number, fit in enumerate(fits, start=1):
                 results.add(fit)
+                control.report(0, results.largest_gap, results.largest_gap, 1.0)
                 control.machine = number
-                control.report(0, fit.relative_gap, fit.relative_gap, 1.0)
         self._keep(results, control)
         if control.interrupted:
             raise KeyboardInterrupt(Status.INTERRUPTED.value)
-        if self.refit:
-            self.best_estimator_ = template.set_params(**self.best_params_).fit(samples, y, sample_weight)
-            self.status_ = self.best_estimator_.status_
+        if self.refit and hasattr(self, "best_params_"):
+            self.best_estimator_ = template.set_params(**self.best_params_).fit(X, y, sample_weight)
+            if self.status_.converged:
+                self.status_ = self.best_estimator_.status_
         self.fit_seconds_ = control.seconds
         return self
+
+    def _check_parameters(self) -> None:
+        """Of the search; the machine checks its own."""
+        if self.max_seconds is not None:
+            validation.positive("max_seconds", self.max_seconds)
+        if not (self.scoring is None or isinstance(self.scoring, str) or callable(self.scoring)):
+            raise ValueError(f"scoring={self.scoring!r}: must be the name of one scorer, a callable or None")
+        if self.reject_hopeless and (callable(self.scoring) or self.scoring in UNBOUNDED_SCORES):
+            raise ValueError(
+                f"reject_hopeless=True with scoring={self.scoring!r}: a point is hopeless if the largest possible score could "
+                "not save it, and for this scorer that is not known; use another one, or reject_hopeless=False"
+            )
+
+    def _take_features_over(self, template: Any) -> None:
+        vars(self).pop("feature_names_in_", None)
+        vars(self).update({name: value for name, value in vars(template).items() if name.endswith("_in_")})
 
     def _scorer(self, classifier: bool, X: Any, targets: NDArray[Any]) -> Callable[[Answers, Mask], float]:
         """The score of the answers about held-out samples."""
@@ -98,13 +123,14 @@ class GridSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             return lambda answers, held_out: float(np.mean(answers.predictions == targets[held_out]))
         return lambda answers, held_out: float(scorer(answers, X[held_out], targets[held_out]))
 
-    def _axes(self, template: Any, X: Any, weights: Vector | None) -> tuple[list[float], list[dict[str, float]]]:
-        """The values of gamma, and the other parameters in the order in which one solution helps the next."""
+    def _axes(self, template: Any, X: Any, weights: Vector | None) -> tuple[dict[str, list[float]], list[dict[str, float]]]:
+        """The values of each parameter, and the points without gamma in the order in which one solution helps the next."""
         template._resolve_kernel(X, weights)
-        gammas = _values("gammas", self.gammas, GAMMA_RANGE, template.gamma_)
         axes = {"C": _values("Cs", self.Cs, C_RANGE, 1.0), **self._more_axes()}
         points = sorted(ParameterGrid(axes), key=lambda point: (*(point[name] for name in axes if name != "C"), point["C"]))
-        return gammas, points
+        has_gamma = hasattr(template.kernel_, "gamma")
+        gammas = self.gammas if has_gamma or not isinstance(self.gammas, Integral) else [template.gamma_]
+        return {**axes, "gamma": _values("gammas", gammas, GAMMA_RANGE, template.gamma_)}, points
 
     def _more_axes(self) -> dict[str, list[float]]:
         return {}
@@ -116,25 +142,47 @@ class GridSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         for train, test in splits:
             held_out = np.zeros(len(targets), dtype=bool)
             held_out[test] = True
-            if (held_out[train]).any() or len(train) + len(test) < len(targets):
-                raise ValueError(f"cv={self.cv!r}: each split must put every sample into one of its two parts")
+            if not np.array_equal(np.sort(np.concatenate([train, test])), np.arange(len(targets))):
+                raise ValueError(
+                    f"cv={self.cv!r}: each split must put every sample into one of its two parts, once "
+                    "(use GridSearchCV for splits that leave samples out or repeat them)"
+                )
             folds.append(held_out[task.order])
+            if not task.can_train_without(folds[-1]):
+                raise ValueError(
+                    f"cv={self.cv!r}: fold {len(folds) - 1} leaves samples of one class only, or none with a weight, to train "
+                    "on; use fewer folds, StratifiedKFold, or shuffle=True"
+                )
         return folds
 
     def _keep(self, results: _Results, control: Control) -> None:
+        for name in BEST:  # of an earlier fit
+            vars(self).pop(name, None)
         self.n_splits_ = results.n_folds
         self.cv_results_ = results.table()
-        self.status_ = control.ended() or Status.CONVERGED
+        self.status_ = (control.ended() if results.n_missing else None) or Status.CONVERGED
         means = self.cv_results_["mean_test_score"]
-        if np.isnan(means).all():
-            return
-        self.best_index_ = int(np.nanargmax(means))
-        self.best_score_ = float(means[self.best_index_])
-        self.best_params_ = self.cv_results_["params"][self.best_index_]
+        if not np.isnan(means).all():
+            self.best_index_ = int(np.nanargmax(means))
+            self.best_score_ = float(means[self.best_index_])
+            self.best_params_ = self.cv_results_["params"][self.best_index_]
+        if not self.status_.converged and not control.interrupted:
+            found = "the best of the points that are done on all folds was chosen"
+            found = found if hasattr(self, "best_params_") else "no point is done on all folds, so there is no best one"
+            warnings.warn(
+                f"The grid was ended early ({self.status_.name}): {results.n_missing} of {results.scores.size} fits are missing, "
+                f"and {found}. Allow more time, or try fewer values of Cs and gammas.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
 
     def _best(self) -> Any:
-        check_is_fitted(self, "best_estimator_")
+        check_is_fitted(self, "best_estimator_", msg="This %(name)s has no best machine: call fit with refit=True, to its end.")
         return self.best_estimator_
+
+    def _score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None) -> float:
+        weighted = {} if sample_weight is None else {"sample_weight": sample_weight}
+        return float(check_scoring(self._best(), scoring=self.scoring)(self._best(), X, y, **weighted))
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """What the best machine predicts."""
@@ -147,7 +195,8 @@ class GridSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
+        tags.input_tags.sparse = self.kernel != "precomputed"
+        tags.input_tags.pairwise = self.kernel == "precomputed"
         return tags
 
 
@@ -159,7 +208,8 @@ class SVCCV(ClassifierMixin, GridSearch):  # type: ignore[misc]
     Parameters
     ----------
     Cs, gammas : int or sequence of floats, default=10
-        The values to try; a number of them means a geometric range, for gamma around ``"scale"``.
+        The values to try; a number of them means a geometric range, for gamma around ``"scale"`` (and one value if the
+        kernel has no gamma).
     cv, scoring, refit
         As in :class:`sklearn.model_selection.GridSearchCV`.
     reject_hopeless : bool, default=False
@@ -243,6 +293,10 @@ class SVCCV(ClassifierMixin, GridSearch):  # type: ignore[misc]
         """The decision values of the best machine."""
         return np.asarray(self._best().decision_function(X))
 
+    def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+        """The score of the best machine by `scoring`: the accuracy, if nothing else was said."""
+        return self._score(X, y, sample_weight)
+
 
 class SVRCV(RegressorMixin, GridSearch):  # type: ignore[misc]
     """SVR with C, gamma and epsilon chosen by cross-validation, every fit certified.
@@ -305,43 +359,48 @@ class SVRCV(RegressorMixin, GridSearch):  # type: ignore[misc]
         )
 
     def _more_axes(self) -> dict[str, list[float]]:
-        return {"epsilon": [validation.positive("epsilons", value, zero_ok=True) for value in self.epsilons]}
+        return {"epsilon": _sequence("epsilons", self.epsilons, zero_ok=True)}
 
     def _task(self, template: Any, y: Any, weights: Vector) -> tuple[Task, NDArray[Any]]:
         targets = validation.finite_targets(template, y)
         return Regression(template, targets, weights), targets
 
+    def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+        """The score of the best machine by `scoring`: R^2, if nothing else was said."""
+        return self._score(X, y, sample_weight)
+
 
 class _Results:
     """What is known of the grid."""
 
-    def __init__(self, gammas: Sequence[float], points: Sequence[Mapping[str, float]], n_folds: int) -> None:
-        self.gammas, self.points, self.n_folds = gammas, points, n_folds
-        shape = (len(gammas), len(points), n_folds)
+    def __init__(self, axes: Mapping[str, list[float]], points: Sequence[Mapping[str, float]], n_folds: int) -> None:
+        self.axes, self.points, self.n_folds = axes, points, n_folds
+        shape = (len(axes["gamma"]), len(points), n_folds)
         self.scores, self.gaps, self.fit_seconds, self.score_seconds = (np.full(shape, np.nan) for _ in range(4))
+        self.n_missing = self.scores.size
+        self.largest_gap = 0.0
 
     def add(self, fit: Fit) -> None:
         at = (fit.kernel, fit.point, fit.fold)
+        self.n_missing -= 1
         self.scores[at], self.gaps[at] = fit.score, fit.relative_gap
         self.fit_seconds[at], self.score_seconds[at] = fit.fit_seconds, fit.score_seconds
+        self.largest_gap = float(np.fmax(self.largest_gap, fit.relative_gap))  # NaN if the point was rejected
 
     def hopeless(self, kernel: int, point: int) -> bool:
         """Whether the mean of this point stays below the best known one even if all its other folds score 1."""
         means = self.scores.mean(axis=2)  # NaN where a fold is missing
+        if np.isnan(means).all():
+            return False
         known = self.scores[kernel, point]
         possible = np.where(np.isnan(known), BEST_POSSIBLE, known).mean()
-        return bool(possible < np.nanmax(means)) if not np.isnan(means).all() else False
+        return bool(possible < np.nanmax(means) - ROUNDING)
 
     def table(self) -> dict[str, Any]:
         """The dictionary of GridSearchCV, its candidates in the order of ParameterGrid."""
-        candidates = [
-            (dict(sorted({**point, "gamma": gamma}.items())), (k, p))
-            for k, gamma in enumerate(self.gammas)
-            for p, point in enumerate(self.points)
-        ]
-        candidates.sort(key=lambda one: tuple(one[0].values()))
-        params = [parameters for parameters, _ in candidates]
-        at = tuple(np.array([place for _, place in candidates]).T)
+        params = list(ParameterGrid(dict(self.axes)))
+        points = [{name: value for name, value in one.items() if name != "gamma"} for one in params]
+        at = [self.axes["gamma"].index(one["gamma"]) for one in params], [self.points.index(point) for point in points]
         scores, gaps = self.scores[at], self.gaps[at]
         mean = scores.mean(axis=1)
         table: dict[str, Any] = {
@@ -361,11 +420,17 @@ class _Results:
 
 
 def _values(name: str, spec: Any, exponents: tuple[float, float], unit: float) -> list[float]:
-    """The values of an axis, ascending; a number of them is a geometric range around `unit`."""
+    """The values of an axis; a number of them is a geometric range around `unit`."""
     if isinstance(spec, Integral) and not isinstance(spec, bool):
         if spec < 1:
             raise ValueError(f"{name}={spec!r}: must be a sequence of positive numbers, or how many of them to try")
         return [float(value) for value in unit * np.logspace(*exponents, int(spec))]
+    return _sequence(name, spec, ", or how many of them to try")
+
+
+def _sequence(name: str, spec: Any, or_else: str = "", zero_ok: bool = False) -> list[float]:
+    """The numbers that were given, each once."""
     if isinstance(spec, str) or not np.iterable(spec) or not len(list(spec)):
-        raise ValueError(f"{name}={spec!r}: must be a sequence of positive numbers, or how many of them to try")
-    return sorted({validation.positive(name, value) for value in spec})
+        raise ValueError(f"{name}={spec!r}: must be a sequence of positive numbers{or_else}")
+    hint = "" if zero_ok else " and finite"
+    return list(dict.fromkeys(validation.positive(name, value, zero_ok=zero_ok, hint=hint) for value in spec))

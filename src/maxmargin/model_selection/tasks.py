@@ -18,7 +18,7 @@ from maxmargin.estimators.base import KernelMachine
 from maxmargin.estimators.by_class import ByClass
 from maxmargin.formulations import DualProblem, costs
 from maxmargin.gram import DoubledGram, Gram
-from maxmargin.kernels import Kernel
+from maxmargin.kernels import Kernel, Precomputed
 from maxmargin.multiclass import gather_coefficients, one_vs_rest_scores, pair_decisions
 from maxmargin.solution import Solution
 
@@ -36,6 +36,10 @@ class Task(ABC):
     @abstractmethod
     def formulate(self, held_out: Mask, parameters: Mapping[str, float]) -> list[DualProblem]:
         """The machines trained without the samples that are held out (in the order of the matrix)."""
+
+    @abstractmethod
+    def can_train_without(self, held_out: Mask) -> bool:
+        """Whether enough is left to train on."""
 
     @abstractmethod
     def parts(self, gram: Gram) -> list[Gram]:
@@ -91,13 +95,20 @@ class Classification(Task):
         self._template.classes_ = classes
         self._by_class = ByClass.of(labels, len(classes), template.multi_class)
         self.order, self.edges = self._by_class.order, self._by_class.edges
+        validation.require_two_classes(self._by_class.labels, self._shares(np.zeros(len(labels), dtype=bool)))
 
-    def formulate(self, held_out: Mask, parameters: Mapping[str, float]) -> list[DualProblem]:
+    def _shares(self, held_out: Mask) -> Vector:
+        """The weights of the samples times those of their classes."""
         weights = self._weights.copy()
         weights[self.order[held_out]] = 0.0
         factors = validation.class_weights(self._template.class_weight, self._classes, self._labels, weights)
-        machine = _with(self._template, parameters)
-        return machine._formulate(self._by_class, (weights * factors[self._labels])[self.order])
+        return np.asarray((weights * factors[self._labels])[self.order])
+
+    def formulate(self, held_out: Mask, parameters: Mapping[str, float]) -> list[DualProblem]:
+        return list(_with(self._template, parameters)._formulate(self._by_class, self._shares(held_out)))
+
+    def can_train_without(self, held_out: Mask) -> bool:
+        return len(np.unique(self._by_class.labels[self._shares(held_out) > 0.0])) > 1
 
     def parts(self, gram: Gram) -> list[Gram]:
         return self._by_class.parts(gram)
@@ -118,10 +129,13 @@ class Classification(Task):
             plan, betas = self._by_class.plan, [solution.beta for solution in solutions]
             support, weights = gather_coefficients(plan, betas, self.edges, "ovo")
             sizes = np.diff(np.searchsorted(support, self.edges))
-            decisions = pair_decisions(backend.weighted_sums(kernel, X[support], X[held_out], weights, sizes), biases)
+            vectors = support if isinstance(kernel, Precomputed) else X[support]
+            decisions = pair_decisions(backend.weighted_sums(kernel, vectors, X[held_out], weights, sizes), biases)
         else:
             values = [_values(p, s)[held_out] for p, s in zip(problems, solutions, strict=True)]
             decisions = np.stack(values, axis=1) + biases
+            if n_classes > 2:  # a class of which all samples are held out is nobody's
+                decisions[:, [not (problem.upper > 0.0).any() for problem in problems]] = -np.inf
         chosen = self._classes[self._template._choose(decisions)]
         if n_classes == 2:
             return ClassAnswers(chosen, decisions[:, 0], self._classes)
@@ -133,11 +147,15 @@ class Regression(Task):
     def __init__(self, template: SVR, targets: Vector, weights: Vector) -> None:
         self._template, self._targets, self._weights = template, targets, weights
         self.order, self.edges = np.arange(len(targets)), (0, len(targets))
+        validation.require_weight(weights)
 
     def formulate(self, held_out: Mask, parameters: Mapping[str, float]) -> list[DualProblem]:
         machine = _with(self._template, parameters)
         cost = costs(float(machine.C), np.where(held_out, 0.0, self._weights))
         return [machine._formulate(self._targets, cost)]
+
+    def can_train_without(self, held_out: Mask) -> bool:
+        return bool((self._weights[~held_out] > 0.0).any())
 
     def parts(self, gram: Gram) -> list[Gram]:
         return [DoubledGram(gram)]
