@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import queue
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Any
@@ -72,7 +72,7 @@ class Grid:
     def __len__(self) -> int:
         return len(self.kernels) * len(self.points) * len(self.folds)
 
-    def run(self, control: Control) -> Iterator[Fit]:
+    def run(self, control: Control) -> Generator[Fit, None, None]:
         """The fits, as they are done, until all are or the control ends it."""
         n = self.X.shape[0]
         with self.backend.session(n * n):

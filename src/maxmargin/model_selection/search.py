@@ -113,8 +113,8 @@ class GridSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             )
 
     def _take_features_over(self, template: Any) -> None:
-        vars(self).pop("feature_names_in_", None)
-        vars(self).update({name: value for name, value in vars(template).items() if name.endswith("_in_")})
+        self.__dict__.pop("feature_names_in_", None)
+        self.__dict__.update({name: value for name, value in vars(template).items() if name.endswith("_in_")})
 
     def _scorer(self, classifier: bool, X: Any, targets: NDArray[Any]) -> Callable[[Answers, Mask], float]:
         """The score of the answers about held-out samples."""
@@ -157,7 +157,7 @@ class GridSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
 
     def _keep(self, results: _Results, control: Control) -> None:
         for name in BEST:  # of an earlier fit
-            vars(self).pop(name, None)
+            self.__dict__.pop(name, None)
         self.n_splits_ = results.n_folds
         self.cv_results_ = results.table()
         self.status_ = (control.ended() if results.n_missing else None) or Status.CONVERGED
