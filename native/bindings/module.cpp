@@ -23,6 +23,8 @@ template <class T>
 using Vector = nb::ndarray<T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 template <class T>
 using Matrix = nb::ndarray<T, nb::ndim<2>, nb::device::cpu>;
+template <class T>
+using Rows = nb::ndarray<T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 
 DualState state_of(const Vector<const double>& beta, const Vector<const double>& lower, const Vector<const double>& upper,
                    const Vector<const double>& gradient, std::vector<std::int64_t> edges) {
@@ -143,6 +145,11 @@ void bind(nb::module_& module, const char* samples_name, const char* gram_name, 
                  nb::gil_scoped_release release;
                  self.accumulate(rows.data(), weights.data(), rows.shape(0), segments, out.data());
              })
+        .def("accumulate_each",
+             [](Gram<T>& self, Vector<const std::int32_t> rows, Rows<const double> weights, std::vector<int> segments, Rows<double> out) {
+                 nb::gil_scoped_release release;
+                 self.accumulate(rows.data(), weights.data(), rows.shape(0), segments, out.data(), static_cast<int>(out.shape(0)));
+             })
         .def("fill_tile",
              [](Gram<T>& self, Vector<const std::int32_t> members, Tile<T>& tile) {
                  nb::gil_scoped_release release;
@@ -161,6 +168,16 @@ void bind(nb::module_& module, const char* samples_name, const char* gram_name, 
         {
             nb::gil_scoped_release release;
             result = loops<T>().solve_tile(problem);
+        }
+        return nb::make_tuple(result.steps, result.violation, result.lowest_curvature, result.level);
+    });
+    module.def("solve_joint_tile", [](const Tile<T>& K, Rows<const double> upper, Rows<double> beta, Rows<double> gradient,
+                                      double tolerance, long max_steps) {
+        JointTileProblem<T> problem{K, static_cast<int>(upper.shape(0)), upper.data(), beta.data(), gradient.data(), tolerance, max_steps};
+        TileResult result;
+        {
+            nb::gil_scoped_release release;
+            result = loops<T>().solve_joint_tile(problem);
         }
         return nb::make_tuple(result.steps, result.violation, result.lowest_curvature, result.level);
     });

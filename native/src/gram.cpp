@@ -80,16 +80,38 @@ Gram<T>::Gram(Kernel kernel, Samples<T> samples, std::vector<std::int64_t> segme
 
 template <class T>
 void Gram<T>::accumulate(const std::int32_t* rows, const double* weights, std::int64_t n_rows, const std::vector<int>& segments,
-                         double* out) {
+                         double* out, int n_outputs) {
+    std::int64_t stride = 0;
+    for (int s : segments) stride += cache_.segment_end(s) - cache_.segment_start(s);
     for (int s : segments) {
-        accumulate_segment(rows, weights, n_rows, s, out);
+        accumulate_segment(rows, weights, n_rows, s, out, n_outputs, stride);
         out += cache_.segment_end(s) - cache_.segment_start(s);
     }
 }
 
-// out[c] += sum_a weights[a] rows[a][c], c < width
+// out[o * stride + c] += sum_a weights[o * n_weights + a] rows[a][c], c < width, for each output o. Of several outputs most weights
+// are zero (a sample has a share in few classes), and their rows are passed over.
 template <class T>
-void accumulate_rows(const std::vector<const T*>& rows, const double* weights, std::int64_t width, double* out) {
+void accumulate_each(const T* const* rows, int n_rows, int width, const double* weights, std::int64_t n_weights, double* out,
+                     int n_outputs, std::int64_t stride) {
+    if (n_outputs == 1) {
+        loops<T>().accumulate(rows, n_rows, width, weights, out);
+        return;
+    }
+    const T* chosen[rows_per_product];
+    double factors[rows_per_product];
+    for (int o = 0; o < n_outputs; ++o, weights += n_weights, out += stride) {
+        int count = 0;
+        for (int a = 0; a < n_rows; ++a)
+            if (weights[a] != 0.0) chosen[count] = rows[a], factors[count++] = weights[a];
+        loops<T>().accumulate(chosen, count, width, factors, out);
+    }
+}
+
+// The same over many rows and columns.
+template <class T>
+void accumulate_rows(const std::vector<const T*>& rows, const double* weights, std::int64_t width, double* out, int n_outputs = 1,
+                     std::int64_t out_stride = 0) {
     constexpr std::int64_t stretch = 2048;  // columns: their sums stay in the first-level cache
 #pragma omp parallel for schedule(dynamic, 1) if (static_cast<std::int64_t>(rows.size()) * width > entries_worth_threads)
     for (std::int64_t c = 0; c < width; c += stretch) {
@@ -97,7 +119,8 @@ void accumulate_rows(const std::vector<const T*>& rows, const double* weights, s
         for (std::size_t a = 0; a < rows.size(); a += 64) {
             const int count = static_cast<int>(std::min<std::size_t>(64, rows.size() - a));
             for (int b = 0; b < count; ++b) pointers[b] = rows[a + b] + c;
-            loops<T>().accumulate(pointers, count, static_cast<int>(std::min(stretch, width - c)), weights + a, out + c);
+            accumulate_each(pointers, count, static_cast<int>(std::min(stretch, width - c)), weights + a,
+                            static_cast<std::int64_t>(rows.size()), out + c, n_outputs, out_stride);
         }
     }
 }
@@ -144,29 +167,36 @@ void products_from(const double* matrix, std::int64_t stride, const std::int32_t
 }
 
 template <class T>
-void Gram<T>::accumulate_segment(const std::int32_t* rows, const double* weights, std::int64_t n_rows, int segment, double* out) {
-    const auto& vector_loops = loops<T>();
+void Gram<T>::accumulate_segment(const std::int32_t* rows, const double* weights, std::int64_t n_rows, int segment, double* out,
+                                 int n_outputs, std::int64_t out_stride) {
     const std::int64_t first = cache_.segment_start(segment), last = cache_.segment_end(segment);
     cache_.begin_use();
 
     std::vector<const T*> kept;
-    std::vector<double> kept_weights;
     std::vector<std::int32_t> missing;
-    std::vector<double> missing_weights;
+    std::vector<std::int64_t> kept_at, missing_at;
     for (std::int64_t a = 0; a < n_rows; ++a) {
         if (cache_.holds(rows[a], segment)) {
             cache_.touch(rows[a], segment);
             kept.push_back(cache_.find(rows[a], segment));
-            kept_weights.push_back(weights[a]);
+            kept_at.push_back(a);
         } else {
             missing.push_back(rows[a]);
-            missing_weights.push_back(weights[a]);
+            missing_at.push_back(a);
         }
     }
+    auto weights_at = [&](const std::vector<std::int64_t>& places) {
+        std::vector<double> taken;
+        taken.reserve(places.size() * n_outputs);
+        for (int o = 0; o < n_outputs; ++o)
+            for (std::int64_t a : places) taken.push_back(weights[o * n_rows + a]);
+        return taken;
+    };
+    const std::vector<double> kept_weights = weights_at(kept_at), missing_weights = weights_at(missing_at);
     std::vector<T*> places(missing.size());
     for (std::size_t a = 0; a < missing.size(); ++a) places[a] = cache_.claim(missing[a], segment);
 
-    accumulate_rows(kept, kept_weights.data(), last - first, out);
+    accumulate_rows(kept, kept_weights.data(), last - first, out, n_outputs, out_stride);
     if (missing.empty()) return;
     entries_computed_ += static_cast<std::int64_t>(missing.size()) * (last - first);
     const Samples<T> chosen(samples_, missing.data(), static_cast<std::int64_t>(missing.size()));
@@ -177,7 +207,8 @@ void Gram<T>::accumulate_segment(const std::int32_t* rows, const double* weights
                         pointers[a] = tile + a * stride;
                         if (places[r + a]) std::copy_n(pointers[a], width, places[r + a] + (c - first));
                     }
-                    vector_loops.accumulate(pointers, height, width, missing_weights.data() + r, out + (c - first));
+                    accumulate_each(pointers, height, width, missing_weights.data() + r, static_cast<std::int64_t>(missing.size()),
+                                    out + (c - first), n_outputs, out_stride);
                 });
 }
 

@@ -21,5 +21,6 @@ void test_gram();
 void test_weighted_sums();
 void test_working_set();
 void test_inner_smo();
+void test_crammer_singer();
 
 }  // namespace tests

@@ -34,6 +34,7 @@ int main() {
         tests::test_gram();
         tests::test_weighted_sums();
         tests::test_inner_smo();
+        tests::test_crammer_singer();
     }
     tests::test_working_set();
     std::printf("%d passed, %d failed\n", tests::passed, tests::failed);

@@ -77,7 +77,9 @@ public:
     }
 
     // out += sum_a weights[a] k(x_rows[a], .) over the columns of the given segments, one after the other.
-    void accumulate(const std::int32_t* rows, const double* weights, std::int64_t n_rows, const std::vector<int>& segments, double* out);
+    // Of several outputs, one after the other, each has its own weights, also one after the other, most of them zero.
+    void accumulate(const std::int32_t* rows, const double* weights, std::int64_t n_rows, const std::vector<int>& segments, double* out,
+                    int n_outputs = 1);
     // tile[a][b] = k(x_members[a], x_members[b]), from cached rows where there are any
     void fill_tile(const std::int32_t* members, int n_members, Tile<T>& tile);
     // The same without looking, into a tile of that size: the upper triangle first if `mirror`.
@@ -85,7 +87,8 @@ public:
     void diagonal(double* out) const;
 
 private:
-    void accumulate_segment(const std::int32_t* rows, const double* weights, std::int64_t n_rows, int segment, double* out);
+    void accumulate_segment(const std::int32_t* rows, const double* weights, std::int64_t n_rows, int segment, double* out,
+                            int n_outputs, std::int64_t out_stride);
 
     Kernel kernel_;
     Samples<T> samples_;

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "maxmargin/joint_tile.hpp"
 #include "maxmargin/kernel.hpp"
 #include "maxmargin/tile_problem.hpp"
 
@@ -27,6 +28,7 @@ struct Loops {
     // out[j] += sum_r weights[r] tile[r][j], in float64.
     void (*accumulate)(const T* const* tile_rows, int n_rows, int n_columns, const double* weights, double* out);
     TileResult (*solve_tile)(TileProblem<T>&);
+    TileResult (*solve_joint_tile)(JointTileProblem<T>&);
 };
 
 template <class T>
