@@ -24,16 +24,22 @@ without any from their linear hull. In detail,
                    is y_i f = 1 - alpha_i / (B^-1)_ii, the formula of least squares
     no intercept   E has no columns, and B = M_FF
 
-All this is exact as long as no other variable meets a bound, or leaves one, while beta_i goes to zero. Where C is so large
-that many would, the change can come out far too large; a decision is therefore never taken to lie outside the range of
-those of the training set. The sums of a nu-machine are kept as they are, though they are those of one sample more.
+All this is exact as long as no other variable meets a bound, or leaves one, while beta_i goes to zero. The sums of a
+nu-machine are kept as they are, though they are those of one sample more.
+
+**A softer margin.** For a sample at its bound that is much to ask: F, which may be a handful of samples, has to take over
+all of C_i, where in truth others near the margin would join in. So the corner of the hinge is rounded for this purpose:
+its slope goes from -C_i to 0 over margins from 1 - h to 1 + h, a curvature of C_i / 2h. Every sample within h of the
+margin then is free, with a shift of 2h / C_i. With h = 0.2 the decisions of a linear machine on 216 samples (heart,
+C = 1) correlate with those of refits by 0.994, with h = 0 by 0.74; where h = 0 is good, they are as good. What still
+comes out beyond the range of the training decisions is put at its end.
 
 **Cost.** With M_FF = L L' and W = L^-1 E_F, the Schur complement W'W eliminates the border:
 
     v' B^-1 v = |L^-1 K_Fi|^2 - r' (W'W)^-1 r,    r = W' L^-1 K_Fi - e_i
     (B^-1)_ii = |column i of L^-1|^2 - u_i' (W'W)^-1 u_i,    U = L^-T W
 
-One factorisation of F and one triangular solve for each sample at a bound.
+One factorisation of F, and one product with the triangle L^-1 for each other support vector.
 """
 
 from __future__ import annotations
@@ -50,13 +56,20 @@ Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 Indices = NDArray[np.int32]
 
-#: Free variables that are taken into account. Of more than these a random part is, and the spans are a little too large.
+#: h, how far from the margin samples count as free, in units of the margin.
+WIDTH = 0.2
+#: They are the nearest ones: as many as make F so large, or larger than the truly free ones by this factor.
+ENOUGH, LARGER = 512, 1.25
+#: Of more free variables than these a random part is taken for F, and the spans are too large.
 MOST_FREE = 4096
 #: Added to the diagonal of M_FF, relative to its mean; ten times as much where that does not make it definite.
 RIDGE = {np.dtype(np.float64): 1e-12, np.dtype(np.float32): 1e-6}
 #: (B^-1)_ii relative to that of K: a sample without which its group would have nobody has none left.
 NOTHING_LEFT = 1e-12
+#: Of the largest entry of a matrix.
+NEGLIGIBLE = 1e-15
 COLUMNS_AT_ONCE = 2048
+TINY = float(np.finfo(float).tiny)
 
 
 class KernelMatrix(Protocol):
@@ -86,37 +99,50 @@ def leave_one_out_decisions(
 
 def squared_spans(problem: DualProblem, beta: Vector, gradient: Vector, K: KernelMatrix) -> Vector:
     """S_i^2 of each support vector, and zero elsewhere."""
-    free = _free_variables(problem, beta, gradient)
+    free, shift = _free_variables(problem, beta, gradient)
     others = np.setdiff1d(np.flatnonzero(beta), free).astype(np.int32)
     spans = np.zeros(len(beta))
     if not len(free):
         spans[others] = K.diagonal(others)
         return spans
     E = _border(problem, free)
-    shift = np.zeros(len(free)) if problem.shift is None else problem.shift[free]
     B = _BorderedMatrix(K.block(free, free), shift, E[free])
     for start in range(0, len(others), COLUMNS_AT_ONCE):
         some = others[start : start + COLUMNS_AT_ONCE]
         spans[some] = K.diagonal(some) - B.inverse_forms(K.block(some, free).T, E[some].T)
-    spans[free] = 1.0 / B.diagonal_of_inverse() - shift
-    return np.maximum(spans, 0.0)
+    spans[free] = 1.0 / B.diagonal_of_inverse - shift
+    return np.where(beta == 0.0, 0.0, np.maximum(spans, 0.0))
 
 
-def _free_variables(problem: DualProblem, beta: Vector, gradient: Vector) -> Indices:
-    """F. A sample that goes leaves its share of the sum to others: a group in which less than two variables are free
-    lends those that would be the next."""
+def _free_variables(problem: DualProblem, beta: Vector, gradient: Vector) -> tuple[Indices, Vector]:
+    """F, and the shift of each of its members.
+
+    A sample that goes leaves its share of the sum to others. So a group in which less than two variables are free takes
+    those in that would be the next, however far from the margin they are.
+    """
     free = (problem.lower < beta) & (beta < problem.upper)
     if np.count_nonzero(free) > MOST_FREE:
         some = np.random.default_rng(0).choice(np.flatnonzero(free), MOST_FREE, replace=False)
         free = np.isin(np.arange(len(beta)), some)
-    if any(np.count_nonzero(free[group]) < 2 for group in problem.groups):
-        distance = np.abs(gradient - problem.best_level(beta, gradient))
-        distance[free] = -1.0
-        distance[problem.lower == problem.upper] = np.inf
-        for group in problem.groups:
-            nearest = np.argsort(distance[group], kind="stable")[:2] + group.start
-            free[nearest[np.isfinite(distance[nearest])]] = True
-    return np.flatnonzero(free).astype(np.int32)
+    levels = problem.levels(beta, gradient)
+    distance = np.abs(gradient - problem.at_variables(levels))
+    distance[problem.lower == problem.upper] = np.inf
+    shift = np.zeros(len(beta))
+    if problem.shift is not None:
+        shift = problem.shift
+    elif not problem.hard:
+        margin = 1.0 if problem.split is None else 0.5 * abs(levels[0] - levels[1])
+        near = np.flatnonzero(~free & (distance < WIDTH * margin))
+        room = int(max(ENOUGH, LARGER * np.count_nonzero(free))) - np.count_nonzero(free)
+        near = near[np.argsort(distance[near], kind="stable")]
+        width = float(distance[near[room]]) if len(near) > room else WIDTH * margin
+        free[near[:room]] = True
+        shift = 2.0 * width / np.maximum(problem.upper - problem.lower, TINY)
+    distance[free] = -1.0
+    for group in problem.groups:
+        nearest = np.argsort(distance[group], kind="stable")[:2] + group.start
+        free[nearest[np.isfinite(distance[nearest])]] = True
+    return (members := np.flatnonzero(free).astype(np.int32)), shift[members]
 
 
 def _border(problem: DualProblem, free: Indices) -> Matrix:
@@ -131,37 +157,27 @@ class _BorderedMatrix:
     """B = [[K + diag(shift), E], [E', 0]] by the Cholesky factor of K + diag(shift) and the Schur complement of E."""
 
     def __init__(self, K: NDArray[Any], shift: Vector, E: Matrix) -> None:
-        self.L = _cholesky(K, shift)
-        self.single = np.asarray(self.L, dtype=np.float32) if K.dtype == np.float32 else None
-        self.W = self._solve(E)
+        inverse = _inverse_factor(K, shift)
+        self.W = inverse @ E
         self.inverse_schur = np.linalg.inv(self.W.T @ self.W)
-
-    def _solve(self, right: NDArray[Any]) -> NDArray[Any]:
-        """L^-1 right, in the arithmetic of the right-hand side and in its place."""
-        L = self.single if right.dtype == np.float32 else self.L
-        (trsm,) = get_blas_funcs(("trsm",), dtype=right.dtype)
-        return np.asarray(trsm(1.0, L, right, lower=True, overwrite_b=True))
+        U = inverse.T @ self.W
+        whole = np.einsum("ij,ij->j", inverse, inverse)
+        part = whole - np.einsum("ig,gh,ih->i", U, self.inverse_schur, U)
+        self.diagonal_of_inverse = np.maximum(part, NOTHING_LEFT * whole)  # (B^-1)_ii of the rows of K
+        self.inverse = _without_tiny(inverse.astype(K.dtype, order="F", copy=False))
 
     def inverse_forms(self, k: NDArray[Any], e: Matrix) -> Vector:
-        """v' B^-1 v for v = [k; e], column by column."""
-        V = self._solve(k)
+        """v' B^-1 v for v = [k; e], column by column, in the arithmetic of k and in its place."""
+        (trmm,) = get_blas_funcs(("trmm",), dtype=k.dtype)
+        V = trmm(1.0, self.inverse, _without_tiny(k), lower=True, overwrite_b=True)
         r = self.W.T.astype(V.dtype) @ V - e
         forms = np.einsum("ij,ij->j", V, V) - np.einsum("gj,gh,hj->j", r, self.inverse_schur, r)
         return np.asarray(forms, dtype=np.float64)
 
 
-    def diagonal_of_inverse(self) -> Vector:
-        """(B^-1)_ii of the rows of K. The last thing to ask: the factor is overwritten."""
-        (trtri,) = get_lapack_funcs(("trtri",), (self.L,))
-        inverse, _ = trtri(self.L, lower=True, overwrite_c=True)
-        U = inverse.T @ self.W
-        whole = np.einsum("ij,ij->j", inverse, inverse)
-        return np.asarray(np.maximum(whole - np.einsum("ig,gh,ih->i", U, self.inverse_schur, U), NOTHING_LEFT * whole))
-
-
-def _cholesky(K: NDArray[Any], shift: Vector) -> Matrix:
-    """L with L L' = K + diag(shift) + ridge I, the ridge as large as it has to be for rounding, or an indefinite kernel."""
-    (potrf,) = get_lapack_funcs(("potrf",), dtype=np.float64)
+def _inverse_factor(K: NDArray[Any], shift: Vector) -> Matrix:
+    """L^-1 with L L' = K + diag(shift) + ridge I, the ridge as large as rounding, or an indefinite kernel, asks for."""
+    potrf, trtri = get_lapack_funcs(("potrf", "trtri"), dtype=np.float64)
     diagonal = K.diagonal() + shift
     ridge = RIDGE[K.dtype] * (float(np.abs(diagonal).mean()) or 1.0)
     while np.isfinite(ridge):
@@ -169,6 +185,15 @@ def _cholesky(K: NDArray[Any], shift: Vector) -> Matrix:
         np.fill_diagonal(M, diagonal + ridge)
         L, failed = potrf(M, lower=True, clean=True, overwrite_a=True)
         if not failed:
-            return np.asarray(L)
+            inverse, _ = trtri(L, lower=True, overwrite_c=True)
+            return np.asarray(inverse)
         ridge *= 10.0
     raise np.linalg.LinAlgError("the kernel matrix has entries that are not finite")
+
+
+def _without_tiny(A: NDArray[Any]) -> NDArray[Any]:
+    """A with zeros, in its place, for entries that count for nothing: products of them are subnormal in float32, where
+    arithmetic is a hundred times slower."""
+    if A.dtype == np.float32:
+        A[np.abs(A) < NEGLIGIBLE * np.abs(A).max(initial=0.0)] = 0.0
+    return A
