@@ -67,7 +67,7 @@ def solve(
     if (status := course.ended(beta, programme.gradient(beta))) is None:
         answer = _minimise(programme, control)
         course.step(int(answer.iterations))
-        beta = problem.feasible(programme.duals(answer))
+        beta = problem.feasible(np.nan_to_num(programme.duals(answer), posinf=0.0, neginf=0.0))  # it may have failed
         if hulls_meet(problem, beta, programme.gradient(beta), gram.largest_diagonal()):
             beta *= best_multiple(problem, beta, programme.gradient(beta))
         else:
