@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from maxmargin.kernels import Kernel, Precomputed
 
 Vector = NDArray[np.float64]
+Matrix = NDArray[np.float64]
 Indices = NDArray[np.int32]
 
 ROWS_AT_ONCE = 256
@@ -53,9 +54,19 @@ class Gram(ABC):
     def accumulate(self, rows: Indices, weights: Vector, out: Vector) -> None:
         """out += K[:, rows] @ weights."""
 
+    def accumulate_each(self, rows: Indices, weights: Matrix, out: Matrix) -> None:
+        """out[m] += K[:, rows] @ weights[m] for each m. Where it pays, a kernel row is computed once for all."""
+        for own, sums in zip(weights, out, strict=True):
+            chosen = np.flatnonzero(own)
+            self.accumulate(rows[chosen], own[chosen], sums)
+
     @abstractmethod
     def exact_sums(self, rows: Indices, weights: Vector, at: Indices) -> Vector:
         """K[at, rows] @ weights with every entry computed in float64, whatever `dtype` is."""
+
+    def exact_sums_each(self, rows: Indices, weights: Matrix, at: Indices) -> Matrix:
+        """`exact_sums` with each weights[m]."""
+        return np.stack([self.exact_sums(rows, own, at) for own in weights])
 
     @abstractmethod
     def in_float64(self) -> Gram:
@@ -216,15 +227,21 @@ class BlockGram(Gram):
         return float(self.kernel.diag(self.X).max())
 
     def accumulate(self, rows: Indices, weights: Vector, out: Vector) -> None:
+        self.accumulate_each(rows, weights[None, :], out[None, :])
+
+    def accumulate_each(self, rows: Indices, weights: Matrix, out: Matrix) -> None:
         for start in range(0, len(rows), ROWS_AT_ONCE):
             part = slice(start, start + ROWS_AT_ONCE)
-            out += weights[part] @ self._rows(self._members[rows[part]])[:, self._members]
+            out += weights[:, part] @ self._rows(self._members[rows[part]])[:, self._members]
 
     def exact_sums(self, rows: Indices, weights: Vector, at: Indices) -> Vector:
-        out = np.zeros(len(at))
+        return np.asarray(self.exact_sums_each(rows, weights[None, :], at)[0])
+
+    def exact_sums_each(self, rows: Indices, weights: Matrix, at: Indices) -> Matrix:
+        out = np.zeros((len(weights), len(at)))
         for start in range(0, len(rows), ROWS_AT_ONCE):
             part = slice(start, start + ROWS_AT_ONCE)
-            out += weights[part] @ self._block(self._members[rows[part]], self._members[at])
+            out += weights[:, part] @ self._block(self._members[rows[part]], self._members[at])
         return out
 
     def features(self) -> Any:

@@ -11,11 +11,12 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from maxmargin.formulations import DualProblem
+from maxmargin.formulations import CrammerSingerProblem, DualProblem
 from maxmargin.gram import Gram
 from maxmargin.kernels import Kernel, NamedKernel
 
 Vector = NDArray[np.float64]
+Matrix = NDArray[np.float64]
 Indices = NDArray[np.int32]
 
 
@@ -86,6 +87,13 @@ class Backend(ABC):
         self, tile: Any, problem: DualProblem, beta: Vector, gradient: Vector, tolerance: float, max_steps: int
     ) -> TileResult:
         """Minimise over one tile, in place: `problem`, `beta` and `gradient` are those of its members."""
+
+    @abstractmethod
+    def solve_joint_tile(
+        self, tile: Any, problem: CrammerSingerProblem, B: Matrix, gradient: Matrix, tolerance: float, max_steps: int
+    ) -> TileResult:
+        """The same for a problem with several rows of variables. A backend may leave out variables that are unlikely to
+        move; the gradient is then that of the others."""
 
     def solve_tiles(
         self,

@@ -14,8 +14,8 @@ from scipy.linalg import cython_blas, cython_lapack
 from threadpoolctl import OpenBLASController, ThreadpoolController
 
 from maxmargin import _native
-from maxmargin.backends.base import Backend, Indices, TileResult, Vector, Violation
-from maxmargin.formulations import DualProblem
+from maxmargin.backends.base import Backend, Indices, Matrix, TileResult, Vector, Violation
+from maxmargin.formulations import CrammerSingerProblem, DualProblem
 from maxmargin.gram import BlockGram, Gram, explicit_features, sums_by_blocks
 from maxmargin.kernels import Kernel, NamedKernel, Precomputed
 
@@ -80,12 +80,14 @@ class NativeBackend(Backend):
     def solve_tile(
         self, tile: Any, problem: DualProblem, beta: Vector, gradient: Vector, tolerance: float, max_steps: int
     ) -> TileResult:
-        if isinstance(tile, np.ndarray):
-            values, tile = tile, _native.Tile64()
-            tile.assign(values)
         return TileResult(*_native.solve_tile(
-            tile, problem.lower, problem.upper, beta, gradient, problem.edges, tolerance, max_steps
+            _compiled(tile), problem.lower, problem.upper, beta, gradient, problem.edges, tolerance, max_steps
         ))
+
+    def solve_joint_tile(
+        self, tile: Any, problem: CrammerSingerProblem, B: Matrix, gradient: Matrix, tolerance: float, max_steps: int
+    ) -> TileResult:
+        return TileResult(*_native.solve_joint_tile(_compiled(tile), problem.upper, B, gradient, tolerance, max_steps))
 
     def solve_tiles(
         self,
@@ -200,25 +202,31 @@ class NativeGram(Gram):
     def accumulate(self, rows: Indices, weights: Vector, out: Vector) -> None:
         self._gram.accumulate(self._global(rows), weights, list(self._chosen), out)
 
+    def accumulate_each(self, rows: Indices, weights: Matrix, out: Matrix) -> None:
+        self._gram.accumulate_each(self._global(rows), np.ascontiguousarray(weights), list(self._chosen), out)
+
     def exact_sums(self, rows: Indices, weights: Vector, at: Indices) -> Vector:
+        return np.asarray(self.exact_sums_each(rows, weights[None, :], at)[0])
+
+    def exact_sums_each(self, rows: Indices, weights: Matrix, at: Indices) -> Matrix:
         if self.dtype == np.float64 and len(at) == len(self):
-            everywhere = np.zeros(len(self))
-            self.accumulate(rows, weights, everywhere)
-            return np.asarray(everywhere[at])
-        out = np.zeros((1, 1, len(at)))
+            everywhere = np.zeros((len(weights), len(self)))
+            self.accumulate_each(rows, weights, everywhere)
+            return np.asarray(everywhere[:, at])
+        out = np.zeros((1, len(weights), len(at)))
         if not len(rows) or not len(at):
-            return np.asarray(out[0, 0])
+            return np.asarray(out[0])
         rows, at = self._in_X(rows), self._in_X(at)
         double = np.dtype(np.float64)
         _native.weighted_sums(
             _native_kernel(self.kernel),
             _samples(self.X[rows], double, self._centre),
             _samples(self.X[at], double, self._centre),
-            weights[None, :],
+            np.ascontiguousarray(weights),
             [len(rows)],
             out,
         )
-        return np.asarray(out[0, 0])
+        return np.asarray(out[0])
 
     def features(self) -> Any:
         return explicit_features(self.kernel, self.X, self._in_X(np.arange(len(self), dtype=np.int32)))
@@ -331,6 +339,15 @@ class MatrixGram(Gram):
     def restrict(self, segments: tuple[int, ...]) -> MatrixGram:
         exact = None if self._exact is None else self._exact.restrict(segments)
         return MatrixGram(self._matrix, exact, self._edges, segments)
+
+
+def _compiled(tile: Any) -> Any:
+    """A tile that came as an array, in the form the compiled code takes."""
+    if not isinstance(tile, np.ndarray):
+        return tile
+    copy = _native.Tile64()
+    copy.assign(tile)
+    return copy
 
 
 def _padded(n: int, dtype: np.dtype[Any]) -> NDArray[Any]:

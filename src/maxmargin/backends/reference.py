@@ -8,8 +8,8 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
-from maxmargin.backends.base import Backend, Indices, TileResult, Vector, Violation
-from maxmargin.formulations import DualProblem
+from maxmargin.backends.base import Backend, Indices, Matrix, TileResult, Vector, Violation
+from maxmargin.formulations import CrammerSingerProblem, DualProblem
 from maxmargin.gram import BlockGram, Gram, sums_by_blocks
 from maxmargin.kernels import Kernel, NamedKernel, Precomputed
 
@@ -87,6 +87,17 @@ class ReferenceBackend(Backend):
         levels = self.measure_violation(problem, beta, gradient).levels
         return TileResult(steps, violation, lowest_curvature, levels[0] if len(levels) else 0.0)
 
+    def solve_joint_tile(
+        self, tile: Any, problem: CrammerSingerProblem, B: Matrix, gradient: Matrix, tolerance: float, max_steps: int
+    ) -> TileResult:
+        steps, lowest_curvature = 0, 0.0
+        while (violations := problem.violations(B, gradient)).max() > tolerance and steps < max_steps:
+            i = int(violations.argmax())
+            lowest_curvature = min(lowest_curvature, float(np.sign(tile[i, i])))
+            _sample_step(tile, problem, B, gradient, i)
+            steps += 1
+        return TileResult(steps, float(violations.max()), lowest_curvature, 0.0)
+
     def weighted_sums(
         self,
         kernel: Kernel,
@@ -138,6 +149,20 @@ def _coordinate_step(K: NDArray[np.float64], problem: DualProblem, beta: Vector,
     beta[k] = np.clip(before - gradient[k] / max(K[k, k], CURVATURE_FLOOR), problem.lower[k], problem.upper[k])
     gradient += (beta[k] - before) * K[k]
     return float(min(K[k, k], 0.0))
+
+
+def _sample_step(K: Matrix, problem: CrammerSingerProblem, B: Matrix, gradient: Matrix, i: int) -> None:
+    """The minimum over one sample: its shares are max(0, D - theta) / a, a = K_ii, D = G + a S, and add up to C_i."""
+    total, curvature = problem.upper[:, i].sum(), max(K[i, i], CURVATURE_FLOOR)
+    ceilings = gradient[:, i] + curvature * problem.shares(B)[:, i]
+    descending = -np.sort(-ceilings)
+    thetas = (np.cumsum(descending) - curvature * total) / np.arange(1, len(descending) + 1)
+    theta = thetas[np.flatnonzero(descending >= thetas)[-1]]
+    shares = np.maximum(0.0, ceilings - theta) / curvature
+    shares[ceilings.argmax()] += total - shares.sum()  # what rounding leaves of the sum
+    change = problem.upper[:, i] - shares - B[:, i]
+    B[:, i] = problem.upper[:, i] - shares
+    gradient += np.outer(change, K[i])
 
 
 def _newton_step(K: NDArray[np.float64], problem: DualProblem, beta: Vector, gradient: Vector) -> None:

@@ -1,7 +1,8 @@
 """From a learning task to a dual quadratic programme.
 
 A formulation turns labels, costs and weights into a `DualProblem` in *signed* dual variables (beta = y alpha), so that
-no solver ever sees a label. It touches vectors of length n. It never sees X, a kernel or a solver.
+no solver ever sees a label; or, for one machine of several classes, into a `CrammerSingerProblem`, which has a row of them
+for each class. It touches vectors of length n. It never sees X, a kernel or a solver.
 """
 
 from maxmargin.formulations.classification import (
@@ -11,14 +12,17 @@ from maxmargin.formulations.classification import (
     nu_classification_problem,
     nu_margin,
 )
+from maxmargin.formulations.crammer_singer import CrammerSingerProblem, crammer_singer_problem
 from maxmargin.formulations.one_class import one_class_problem
 from maxmargin.formulations.problem import DualProblem
 from maxmargin.formulations.regression import merge_halves, nu_regression_problem, regression_problem, tube
 
 __all__ = [
+    "CrammerSingerProblem",
     "DualProblem",
     "classification_problem",
     "costs",
+    "crammer_singer_problem",
     "largest_nu",
     "merge_halves",
     "nu_classification_problem",
