@@ -317,7 +317,7 @@ class MatrixGram(Gram):
             self.accumulate(rows, weights, everywhere)
             return np.asarray(everywhere[at])
         spread = np.zeros(len(self._matrix))
-        spread[self._members[rows]] = weights
+        np.add.at(spread, self._members[rows], weights)  # a row may come twice
         out = np.empty(len(at))
         _native.products_from(self._matrix, self._members[at], spread, out)
         return out
