@@ -3,6 +3,7 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 
 #include "maxmargin/kernel.hpp"
 #include "minmax.hpp"
@@ -61,21 +62,28 @@ inline void map_tile(T* tile, int size, Function f) {
     for (int j = 0; j < size; ++j) tile[j] = f(tile[j]);
 }
 
+// |x|^2 + |z|^2 - 2 x.z, or zero where it is at most `noise` times the norms.
 template <class T>
-void to_squared_distances(T* tile, int n_rows, int n_columns, const T* row_norms, const T* column_norms) {
+void to_squared_distances(T* tile, int n_rows, int n_columns, const T* row_norms, const T* column_norms, T noise) {
     for (int r = 0; r < n_rows; ++r) {
         T* row = tile + static_cast<std::ptrdiff_t>(r) * n_columns;
         const T norm = row_norms[r];
 #pragma omp simd
-        for (int j = 0; j < n_columns; ++j) row[j] = larger((norm + column_norms[j]) - T(2) * row[j], T(0));
+        for (int j = 0; j < n_columns; ++j) {
+            const T norms = norm + column_norms[j], squared = norms - T(2) * row[j];
+            row[j] = squared > noise * norms ? squared : T(0);
+        }
     }
 }
 
 template <class T>
 void apply_kernel(const Kernel& kernel, bool from_dots, T* tile, int n_rows, int n_columns, const T* row_norms,
                   const T* column_norms) {
-    if (from_dots && kernel.pairing() == Pairing::squared_distance)
-        to_squared_distances(tile, n_rows, n_columns, row_norms, column_norms);
+    if (from_dots && kernel.pairing() == Pairing::squared_distance) {
+        // a root makes much of the rounding at a sample's twin, and most of all at the sample itself
+        const T noise = kernel.kind == KernelKind::exponential ? T(4) * std::numeric_limits<T>::epsilon() : T(0);
+        to_squared_distances(tile, n_rows, n_columns, row_norms, column_norms, noise);
+    }
     const T gamma = static_cast<T>(kernel.gamma), coef0 = static_cast<T>(kernel.coef0);
     const int size = n_rows * n_columns;
     switch (kernel.kind) {

@@ -23,6 +23,7 @@ from sklearn.metrics.pairwise import manhattan_distances
 
 from maxmargin.kernels.base import Matrix, NamedKernel
 
+ROUNDING = 4.0 * float(np.finfo(float).eps)  # a squared distance this small, relative to the norms, is none: twins
 
 def _wide(A: Any) -> Any:
     """A in float64; CSR with 32-bit indices, which is all that scikit-learn's distances take."""
@@ -48,8 +49,9 @@ def _squared_distances(A: Any, B: Any) -> Matrix:
     if not sp.issparse(A):  # centred, so that less cancels
         centre = np.asarray(B, dtype=np.float64).mean(axis=0)
         A, B = A - centre, B - centre
-    squares = _squared_norms(A)[:, None] + _squared_norms(B)[None, :] - 2.0 * _dots(A, B)
-    return np.maximum(squares, 0.0)
+    norms = _squared_norms(A)[:, None] + _squared_norms(B)[None, :]
+    squares = norms - 2.0 * _dots(A, B)
+    return np.where(squares > ROUNDING * norms, squares, 0.0)
 
 
 @dataclass(frozen=True)
@@ -126,10 +128,10 @@ class Exponential(NamedKernel):
     gamma: float = 1.0
 
     def pairing(self, A: Any, B: Any) -> Matrix:
-        return np.sqrt(_squared_distances(A, B))
+        return _squared_distances(A, B)
 
     def of_pairing(self, values: NDArray[Any]) -> NDArray[Any]:
-        return np.exp(-self.gamma * values)
+        return np.asarray(np.exp(-self.gamma * np.sqrt(values)))
 
     def diag(self, A: Any) -> NDArray[np.float64]:
         return np.ones(A.shape[0])
