@@ -24,9 +24,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from maxmargin.formulations import DualProblem
+from maxmargin.formulations import CrammerSingerProblem, DualProblem
 
 Vector = NDArray[np.float64]
+Matrix = NDArray[np.float64]
 Indices = NDArray[np.int32]
 
 SMALL = 100_000  # kernel entries that are recomputed without a second thought
@@ -105,40 +106,94 @@ def certify(
     if claim is None or problem.shift is not None or problem.hard or n * np.count_nonzero(beta) <= SMALL:
         gradient, arithmetic, value_error = exact(everything), "float64", 0.0
     else:
-        gradient, n_checked, value_error = _exact_where_it_matters(problem, beta, claim, exact)
-        arithmetic = "float64" if n_checked == n else (
-            f"float64 on the {n_checked} of {n} samples whose share of the gap can differ from zero"
-        )
+        level = problem.best_level(beta, claim)
+
+        def doubt(gradient: Vector, error: float) -> float | Vector:
+            return SAFETY * error + np.abs(problem.best_level(beta, gradient) - level)
+
+        outside = _distance_outside(problem, beta, claim, level)
+        gradient, arithmetic, value_error = _exact_where_it_matters(beta, claim, exact, outside, doubt)
     error = ROUNDING * largest_kernel_value * float(np.abs(beta).sum())
     return _summarise(problem, beta, gradient, arithmetic, error, value_error, started)
 
 
-def _exact_where_it_matters(
-    problem: DualProblem, beta: Vector, claim: Vector, exact: Callable[[Indices], Vector]
-) -> tuple[Vector, int, float]:
-    """The claimed gradient, exact on the band and a draw; how many samples that is; how far off the dual value may be.
+def certify_jointly(
+    problem: CrammerSingerProblem,
+    B: Matrix,
+    kernel_sums: Callable[[Indices], Matrix],
+    claim: Matrix | None = None,
+    largest_kernel_value: float = 1.0,
+) -> Certificate:
+    """The certificate of a machine of several classes; `kernel_sums(at)` is B K[:, at], computed in float64."""
+    started = time.perf_counter()
 
-    Samples outside the band add nothing to the gap, but to the dual value: 1/2 |beta_i| times the error of their gradient.
-    """
-    free = (beta > problem.lower) & (beta < problem.upper)
-    fixed = problem.lower == problem.upper
-    # outside[i] > 0: how far i is on the right side of the level, at a bound where that makes its term zero
-    level = problem.best_level(beta, claim)
+    def exact(at: Indices) -> Matrix:
+        return kernel_sums(at) + problem.linear[:, at]
+
+    def doubt(gradient: Matrix, error: float) -> float:
+        return 2.0 * SAFETY * error  # of a difference
+
+    if claim is None or len(problem) * np.count_nonzero(B.any(axis=0)) <= SMALL:
+        gradient, arithmetic, value_error = exact(np.arange(len(problem), dtype=np.int32)), "float64", 0.0
+    else:
+        outside = problem.clearance(B, claim)
+        gradient, arithmetic, value_error = _exact_where_it_matters(B, claim, exact, outside, doubt)
+    error = ROUNDING * largest_kernel_value * float(np.abs(B).sum(axis=1).max())
+    terms = problem.gap_terms(B, gradient, error)
+    dual = problem.dual_value(B, gradient)
+    residuals = np.abs(problem.residuals(B))
+    gap = float(terms.sum() + residuals @ np.abs(gradient.max(axis=0)))
+    return Certificate(
+        primal=dual + gap,
+        dual=dual,
+        gap=gap,
+        relative_gap=_relative(gap, dual, value_error),
+        kkt_violation=problem.violation(B, gradient),
+        box_residual=float(np.maximum(B - problem.upper, 0.0).max(initial=0.0)),
+        equality_residual=float(residuals.max(initial=0.0)),
+        arithmetic=arithmetic,
+        bias=0.0,
+        value_error=value_error,
+        seconds=time.perf_counter() - started,
+        gap_terms=terms,
+    )
+
+
+def _distance_outside(problem: DualProblem, beta: Vector, claim: Vector, level: float | Vector) -> Vector:
+    """How far each sample is on the right side of the level, at a bound where that makes its term zero."""
     outside = np.where(beta == problem.lower, claim - level, level - claim)
-    outside[free] = -np.inf
-    outside[fixed] = np.inf
+    outside[(beta > problem.lower) & (beta < problem.upper)] = -np.inf
+    outside[problem.lower == problem.upper] = np.inf
+    return outside
+
+
+def _exact_where_it_matters(
+    beta: NDArray[np.float64],
+    claim: NDArray[np.float64],
+    exact: Callable[[Indices], NDArray[np.float64]],
+    outside: Vector,
+    doubt: Callable[[NDArray[np.float64], float], float | Vector],
+) -> tuple[NDArray[np.float64], str, float]:
+    """The claimed gradient, exact on the band and a draw; on how many samples that is; how far off the dual value may be.
+
+    The band are the samples that are `outside` by no more than the `doubt` that the errors found so far leave. Those outside
+    it add nothing to the gap, but to the dual value: 1/2 |beta_i| times the error of their gradient.
+    """
+    n = len(outside)
     checked = outside <= 0.0
-    checked[np.random.default_rng(0).choice(len(beta), min(DRAW, len(beta)), replace=False)] = True
+    checked[np.random.default_rng(0).choice(n, min(DRAW, n), replace=False)] = True
     gradient = claim.copy()
     at = np.flatnonzero(checked).astype(np.int32)
     error = 0.0
     while len(at):
-        gradient[at] = exact(at)
-        error = max(error, float(np.abs(gradient[at] - claim[at]).max()))
-        near = outside <= SAFETY * error + np.abs(problem.best_level(beta, gradient) - level)
+        gradient[..., at] = exact(at)
+        error = max(error, float(np.abs(gradient[..., at] - claim[..., at]).max()))
+        near = outside <= doubt(gradient, error)
         at = np.flatnonzero(near & ~checked).astype(np.int32)
         checked |= near
-    return gradient, int(checked.sum()), 0.5 * SAFETY * error * float(np.abs(beta[~checked]).sum())
+    where = f" on the {checked.sum()} of {n} samples whose share of the gap can differ from zero"
+    value_error = 0.5 * SAFETY * error * float(np.abs(beta[..., ~checked]).sum())
+    return gradient, "float64" if checked.all() else f"float64{where}", value_error
 
 
 def _summarise(

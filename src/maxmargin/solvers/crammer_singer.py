@@ -1,0 +1,185 @@
+"""The solver of Crammer and Singer's machine: decomposition, with inner solves that go from sample to sample.
+
+    repeat
+        1. working set: the violators, and the samples with shares in several rows
+        2. minimise over the working set, to a tenth of the present violation
+        3. kernel rows of the samples that moved update the gradient of all, each row for all rows of B at once
+    until no sample violates the optimality conditions by more than tol
+
+The working set grows with the samples that have shares in several rows, so that in the end it holds all of them if memory
+allows, and violators then come from outside only. If there are too many violators they are drawn at random: the worst ones
+resemble each other.
+
+**Arithmetic.** B and the gradient are float64. Kernel entries are float32 while that suffices: a change of B puts the gradient
+off by about ROUNDING times its size. When all violations are within tol but these errors add up to more than a part of it, the
+gradient is computed anew in float64 wherever it decides anything: at the samples with shares in several rows, and at those
+where one row is ahead of the others by no more than the error that was found.
+"""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maxmargin.backends import Backend
+from maxmargin.control import Control, Stop
+from maxmargin.formulations import CrammerSingerProblem
+from maxmargin.gram import Gram
+from maxmargin.solution import Solution, Status, Trace
+
+Matrix = NDArray[np.float64]
+Indices = NDArray[np.int32]
+
+SMALLEST, LARGEST = 1024, 4096  # samples of a working set
+ROOM = 1.3  # times the samples with shares in several rows: the size of a working set
+STEPS_AT_ONCE = 150_000  # of an inner solve, so that an interrupt is seen within a fraction of a second
+INNER_REDUCTION = 0.1  # of the violation, by one inner solve
+LAST_TARGET = 0.5  # of tol: no inner solve goes further
+NEGLIGIBLE = 0.25  # of tol: a violation this small is none
+SAFETY = 4.0  # times the largest rounding error of the gradient that was seen
+ROUNDING = 2.0**-22  # of a float32 kernel entry, relative to the diagonal
+MOST_CORRECTIONS = 6  # of a float32 run before it goes on in float64
+IDLE = 1e-14  # relative rise of the dual value that counts as none
+PATIENCE = 20  # iterations without a rise before a run counts as stalled
+
+
+def solve(
+    problem: CrammerSingerProblem,
+    gram: Gram,
+    backend: Backend,
+    stop: Stop,
+    control: Control,
+    start: Matrix | None = None,
+) -> Solution:
+    """Minimise `problem` over the kernel matrix `gram` from `start`, or from zero."""
+    run = _Run(problem, gram, backend, stop, control)
+    if start is not None:
+        run.move(np.arange(len(problem), dtype=np.int32), problem.feasible(start))
+    status = run.iterate()
+    run.gram.release()
+    if run.lowest_curvature < 0.0 and status is Status.CONVERGED:
+        status = Status.STATIONARY
+    violation = float(run.violations.max())
+    return Solution(run.B, run.gradient, status, violation, run.steps, run.trace, f"{run.gram.dtype} kernel")
+
+
+class _Run:
+    """A point on its way: B, the gradient there, and what has been seen."""
+
+    def __init__(
+        self, problem: CrammerSingerProblem, gram: Gram, backend: Backend, stop: Stop, control: Control
+    ) -> None:
+        self.problem, self.gram, self.backend, self.stop, self.control = problem, gram, backend, stop, control
+        self.B, self.gradient = np.zeros_like(problem.linear), problem.linear.copy()
+        self.steps = 0
+        self.lowest_curvature = 0.0
+        self.trace = Trace()
+        self._error = 0.0  # of the gradient, by float32 kernel entries, where it decides anything
+        self._corrections = 0
+        self._idle = 0  # iterations since the dual value last rose
+
+    def iterate(self) -> Status:
+        """Improve working sets until the violation is within tol, and that in float64."""
+        for iteration in itertools.count():
+            self.violations = self.problem.violations(self.B, self.gradient)
+            settled = self.violations.max() <= self.stop.tol
+            ended = self._ended(iteration)
+            if ended is not None and (not settled or ended is Status.GAP_REACHED):
+                return ended
+            if settled and self._error <= NEGLIGIBLE * self.stop.tol:
+                return Status.CONVERGED
+            if settled:
+                self._correct()
+            elif not self._improve(self._choose(iteration)) or self._idle > PATIENCE:
+                return Status.STALLED
+        raise AssertionError("unreachable")
+
+    def _choose(self, seed: int) -> Indices:
+        """The violators and, as far as there is room, the other samples with shares in several rows."""
+        rng = np.random.default_rng(seed)
+        several = (self.problem.upper > self.B).sum(axis=0) > 1
+        violating = self.violations > NEGLIGIBLE * self.stop.tol
+        size = int(np.clip(ROOM * several.sum(), SMALLEST, LARGEST))
+        chosen, others = np.flatnonzero(violating), np.flatnonzero(several & ~violating)
+        if len(chosen) > size:
+            chosen = np.append(rng.choice(chosen, size - 1, replace=False), self.violations.argmax())
+        room = size - len(chosen)
+        if len(others) > room:
+            others = rng.choice(others, room, replace=False)
+        return np.unique(np.concatenate([chosen, others])).astype(np.int32)
+
+    def _improve(self, members: Indices) -> bool:
+        """Minimise over a working set; False if nothing moved."""
+        B, gradient = self.B[:, members].copy(), self.gradient[:, members].copy()
+        target = max(INNER_REDUCTION * float(self.violations.max()), LAST_TARGET * self.stop.tol)
+        result = self.backend.solve_joint_tile(
+            self.gram.tile(members),
+            self.problem.restrict(members),
+            B,
+            gradient,
+            target,
+            self.control.steps_left(STEPS_AT_ONCE),
+        )
+        self.steps += result.steps
+        self.control.steps += result.steps
+        self.lowest_curvature = min(self.lowest_curvature, result.lowest_curvature)
+        return self.move(members, B)
+
+    def move(self, members: Indices, after: Matrix) -> bool:
+        """Go to `after` at some samples; False if that is where they are."""
+        change = after - self.B[:, members]
+        moved = change.any(axis=0)
+        self.gram.accumulate_each(members[moved], change[:, moved], self.gradient)
+        self.B[:, members] = after
+        if self.gram.dtype == np.float32:
+            self._error += ROUNDING * self.gram.largest_diagonal() * float(np.linalg.norm(change))
+        return bool(moved.any())
+
+    # --- from float32 to float64 ----------------------------------------------------------------------------------
+
+    def _correct(self) -> None:
+        """The gradient anew in float64, at the samples where rounding could hide a violation."""
+        self._corrections += 1
+        if self._corrections > MOST_CORRECTIONS:
+            self.gram = self.gram.in_float64()
+            self.gradient, support = self.problem.linear.copy(), self._support()
+            self.gram.accumulate_each(support, self.B[:, support], self.gradient)
+        else:
+            clearance = self.problem.clearance(self.B, self.gradient)
+            error = self._correct_at(clearance <= 2.0 * self.stop.tol)
+            self._correct_at((clearance > 2.0 * self.stop.tol) & (clearance <= 2.0 * SAFETY * error))
+        self._error = 0.0
+
+    def _correct_at(self, near: NDArray[np.bool_]) -> float:
+        """The largest error that was there."""
+        at, support = np.flatnonzero(near).astype(np.int32), self._support()
+        exact = self.gram.exact_sums_each(support, self.B[:, support], at) + self.problem.linear[:, at]
+        error = float(np.abs(exact - self.gradient[:, at]).max(initial=0.0))
+        self.gradient[:, at] = exact
+        return error
+
+    def _support(self) -> Indices:
+        return np.flatnonzero(self.B.any(axis=0)).astype(np.int32)
+
+    # --- bookkeeping ----------------------------------------------------------------------------------------------
+
+    def _ended(self, iteration: int) -> Status | None:
+        """Record and report this iteration; the reason to end, if there is one other than tol."""
+        violation = float(self.violations.max())
+        dual = self.problem.dual_value(self.B, self.gradient)
+        gap = float(self.problem.gap_terms(self.B, self.gradient).sum())
+        best = max(self.trace.dual, default=-np.inf)
+        self._idle = 0 if dual > best + IDLE * abs(dual) else self._idle + 1
+        self.trace.append(self.control.seconds, iteration, violation, dual, gap)
+        relative = self.trace.relative_gap()
+        told = self.control.report(iteration, violation, relative, self._fraction())
+        if self.stop.gap_tol is not None and relative <= self.stop.gap_tol:
+            return Status.GAP_REACHED
+        return told or self.control.ended()
+
+    def _fraction(self) -> float:
+        """Log-scale progress of the violation from its worst to tol."""
+        worst, now, tol = max(self.trace.violation), self.trace.violation[-1], self.stop.tol
+        return 1.0 if now <= tol else float(np.log(worst / now) / np.log(worst / tol))
