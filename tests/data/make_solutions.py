@@ -2,24 +2,32 @@
 
     python tests/data/make_solutions.py
 
-The dual in its textbook form,
+The duals in their textbook form,
 
-    min  1/2 alpha' Q alpha - sum(alpha)   s.t.  0 <= alpha <= C (or >= 0),  y' alpha = 0 (or no such constraint)
+    min  1/2 alpha' Q alpha + p' alpha   s.t.  0 <= alpha <= u,  A alpha = b,      Q_ij = s_i s_j k(x_i, x_j)
 
-with Q_ij = y_i y_j k(x_i, x_j) (+ 1 / 2C on the diagonal for the quadratic loss), is solved by a primal-dual
-interior-point method, whose own duality gap says how good the value is. Distances are sums of squared differences.
+    machine           variables     signs s   p              u          A alpha = b
+    SVC               n             y         -1             C          y' alpha = 0
+    SVR               2n            +1, -1    epsilon - s y  C          s' alpha = 0
+    NuSVC             n             y         0              1          sum of each class = nu n / 2
+    NuSVR             2n            +1, -1    - s y          C          sum of each half = C nu n / 2
+    OneClassSVM       n             1         0              1          sum = nu n
+
+(with 1 / 2C on the diagonal of Q and no u for a squared loss, no u for a hard margin, and no A without an intercept) are
+solved by a primal-dual interior-point method, whose own duality gap says how good the value is. Distances are sums of
+squared differences.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.datasets import load_breast_cancer, load_iris, load_wine
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris, load_wine
 
 FILE = Path(__file__).with_name("solutions.json")
 ACCURACY = 1e-12  # of the stored values, relative
@@ -50,15 +58,31 @@ def _rings(n: int, seed: int) -> tuple[Matrix, Matrix]:
     return np.column_stack([radius * np.cos(angle), radius * np.sin(angle)]), y
 
 
+def _diabetes(n: int) -> tuple[Matrix, Matrix]:
+    X, y = load_diabetes(return_X_y=True)
+    return _standardised(X[:n]), _standardised(y[:n])
+
+
+def _waves(n: int, d: int, seed: int) -> tuple[Matrix, Matrix]:
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d))
+    return X, np.sin(2.0 * X[:, 0]) + X[:, 1] ** 2 / 2 + 0.3 * rng.normal(size=n)
+
+
 DATA: dict[str, Callable[[], tuple[Matrix, Matrix]]] = {
     "iris, two that overlap": lambda: _two_classes(load_iris(), 1, 2, 100),
     "iris, two that do not": lambda: _two_classes(load_iris(), 0, 1, 100),
+    "iris, as it is": lambda: (load_iris().data[:100], np.ones(100)),
     "wine": lambda: _two_classes(load_wine(), 0, 1, 130),
     "breast cancer": lambda: _two_classes(load_breast_cancer(), 0, 1, 140),
     "clouds": lambda: _clouds(90, 2, 0.8, seed=1),
     "wide clouds": lambda: _clouds(40, 120, 0.5, seed=2),
     "many clouds": lambda: _clouds(2600, 4, 1.2, seed=3),
     "rings": lambda: _rings(80, seed=4),
+    "diabetes": lambda: _diabetes(120),
+    "waves": lambda: _waves(90, 2, seed=5),
+    "wide waves": lambda: _waves(40, 120, seed=6),
+    "many waves": lambda: _waves(1300, 4, seed=7),
 }
 
 # --- kernels ----------------------------------------------------------------------------------------------------------
@@ -92,37 +116,86 @@ def kernel_matrix(kernel: str, X: Matrix, **parameters: float) -> Matrix:
 
 
 @dataclass(frozen=True)
+class Quadratic:
+    """min 1/2 alpha' Q alpha + p' alpha  s.t.  0 <= alpha <= u, A alpha = b; u may be infinite, A without rows."""
+
+    Q: Matrix
+    p: Matrix
+    u: float
+    A: Matrix
+    b: Matrix
+
+
+@dataclass(frozen=True)
 class Machine:
     """A machine on one of the data sets; C is None for a hard margin."""
 
     data: str
     kernel: str
-    loss: str = "hinge"
+    loss: str | None = "hinge"
     C: float | None = 1.0
     parameters: dict[str, float] = field(default_factory=dict)
     fit_intercept: bool = True
+    estimator: str = "SVC"
+    epsilon: float | None = None
+    nu: float | None = None
     objective: float | None = None
 
-    def quadratic(self) -> tuple[Matrix, Matrix]:
-        """The kernel matrix, with what the loss adds to its diagonal, and the labels."""
-        X, y = DATA[self.data]()
-        K = kernel_matrix(self.kernel, X, **self.parameters)
-        if self.loss == "squared_hinge" and self.C is not None:
-            K = K + np.eye(len(y)) / (2.0 * self.C)
-        return K, y
+    def kernel_matrix(self) -> Matrix:
+        return kernel_matrix(self.kernel, DATA[self.data]()[0], **self.parameters)
+
+    def quadratic(self) -> Quadratic:
+        """The dual problem; its value is minus that of `objective`."""
+        K, y = self.kernel_matrix(), DATA[self.data]()[1]
+        n, one = len(y), np.ones(len(y))
+        match self.estimator:
+            case "SVC":
+                signs, p, u, A, total = y, -one, self.C, y[None], 0.0
+            case "SVR":
+                signs = np.concatenate([one, -one])
+                p, u, A, total = self.epsilon - signs * np.tile(y, 2), self.C, signs[None], 0.0
+            case "NuSVC":
+                signs, p, u, A, total = y, 0.0 * y, 1.0, np.stack([y > 0, y < 0]), self.nu * n / 2
+            case "NuSVR":
+                signs, u, total = np.concatenate([one, -one]), self.C, self.C * self.nu * n / 2
+                p, A = -signs * np.tile(y, 2), np.stack([signs > 0, signs < 0])
+            case "OneClassSVM":
+                signs, p, u, A, total = one, 0.0 * one, 1.0, one[None], self.nu * n
+        Q = signs[:, None] * (np.tile(K, (2, 2)) if len(signs) > n else K) * signs
+        if self.loss is not None and self.loss.startswith("squared") and self.C is not None:
+            Q, u = Q + np.eye(len(Q)) / (2.0 * self.C), np.inf
+        A = A.astype(float)[: len(A) * self.fit_intercept]
+        return Quadratic(Q, p, np.inf if u is None else u, A, np.full(len(A), total))
+
+
+KERNELS: list[tuple[str, dict[str, float], tuple[str, str], tuple[str, str]]] = [  # parameters; classes; targets
+    ("linear", {}, ("clouds", "iris, two that overlap"), ("waves", "diabetes")),
+    ("poly", {"gamma": 0.5, "coef0": 1.0, "degree": 3}, ("wine", "clouds"), ("waves", "waves")),
+    ("poly", {"gamma": 0.5, "degree": 2}, ("iris, two that overlap", "breast cancer"), ("waves", "diabetes")),
+    ("rbf", {"gamma": 0.4}, ("clouds", "breast cancer"), ("waves", "diabetes")),
+    ("laplacian", {"gamma": 0.2}, ("wine", "clouds"), ("diabetes", "waves")),
+    ("exponential", {"gamma": 0.3}, ("iris, two that overlap", "breast cancer"), ("waves", "diabetes")),
+    # definite here: more features than samples
+    ("sigmoid", {"gamma": 0.004}, ("wide clouds", "wide clouds"), ("wide waves", "wide waves")),
+]
 
 
 def machines() -> Iterator[Machine]:
-    kernels: list[tuple[str, dict[str, float], tuple[str, str]]] = [
-        ("linear", {}, ("clouds", "iris, two that overlap")),
-        ("poly", {"gamma": 0.5, "coef0": 1.0, "degree": 3}, ("wine", "clouds")),
-        ("poly", {"gamma": 0.5, "degree": 2}, ("iris, two that overlap", "breast cancer")),
-        ("rbf", {"gamma": 0.4}, ("clouds", "breast cancer")),
-        ("laplacian", {"gamma": 0.2}, ("wine", "clouds")),
-        ("exponential", {"gamma": 0.3}, ("iris, two that overlap", "breast cancer")),
-        ("sigmoid", {"gamma": 0.004}, ("wide clouds", "wide clouds")),  # definite here: more features than samples
-    ]
-    for kernel, parameters, data in kernels:
+    yield from classifiers()
+    for kernel, parameters, classes, targets in KERNELS:
+        yield from regressions(kernel, parameters, targets)
+        yield from nu_machines(kernel, parameters, classes, targets)
+    rbf = {"gamma": 0.25}
+    for C in (1.0, 100.0):
+        yield Machine("many waves", "rbf", "epsilon_insensitive", C, rbf, estimator="SVR", epsilon=0.1)
+    yield Machine("many waves", "rbf", "squared_epsilon_insensitive", 1.0, rbf, estimator="SVR", epsilon=0.1)
+    yield Machine("many waves", "rbf", None, 10.0, rbf, estimator="NuSVR", nu=0.4)
+    yield Machine("many clouds", "rbf", None, None, rbf, estimator="NuSVC", nu=0.2)
+    yield Machine("many clouds", "rbf", None, None, rbf, estimator="OneClassSVM", nu=0.1)
+
+
+def classifiers() -> Iterator[Machine]:
+    for kernel, parameters, data, _ in KERNELS:
         for loss in ("hinge", "squared_hinge"):
             for C, name in zip((0.3, 50.0), data, strict=True):
                 yield Machine(name, kernel, loss, C, parameters)
@@ -137,52 +210,71 @@ def machines() -> Iterator[Machine]:
     yield Machine("many clouds", "rbf", "squared_hinge", 1.0, {"gamma": 0.25})
 
 
+def regressions(kernel: str, parameters: dict[str, float], data: tuple[str, str]) -> Iterator[Machine]:
+    for loss in ("epsilon_insensitive", "squared_epsilon_insensitive"):
+        for C, epsilon, name in zip((0.3, 20.0), (0.1, 0.5), data, strict=True):
+            yield Machine(name, kernel, loss, C, parameters, estimator="SVR", epsilon=epsilon)
+        yield Machine(data[0], kernel, loss, 2.0, parameters, fit_intercept=False, estimator="SVR", epsilon=0.0)
+
+
+def nu_machines(
+    kernel: str, parameters: dict[str, float], classes: tuple[str, str], targets: tuple[str, str]
+) -> Iterator[Machine]:
+    for nu, C, name in zip((0.2, 0.7), (20.0, 0.3), targets, strict=True):
+        yield Machine(name, kernel, None, C, parameters, estimator="NuSVR", nu=nu)
+    for nu, name in zip((0.65, 0.4), classes, strict=True):
+        yield Machine(name, kernel, None, None, parameters, estimator="NuSVC", nu=nu)
+    for nu, name in zip((0.5, 0.07), ("iris, as it is",) * 2 if kernel == "linear" else classes, strict=True):
+        yield Machine(name, kernel, None, None, parameters, estimator="OneClassSVM", nu=nu)
+
+
 # --- the method -------------------------------------------------------------------------------------------------------
 
 
-def optimal_value(K: Matrix, y: Matrix, upper: float, coupled: bool) -> float:
-    """The largest dual value, by Mehrotra's predictor and corrector; a RuntimeError if ACCURACY is not reached."""
-    point = InteriorPoint(y[:, None] * K * y, y, upper, coupled)
+def optimal_value(problem: Quadratic) -> float:
+    """Minus the smallest value, by Mehrotra's predictor and corrector; a RuntimeError if ACCURACY is not reached."""
+    point, n = InteriorPoint(problem), len(problem.p)
     for _ in range(200):
         if point.optimal():
             return point.value()
         gap = point.gap()
-        predicted = point.direction(np.zeros(len(y)), np.zeros(len(y)))
+        predicted = point.direction(np.zeros(n), np.zeros(n))
         after = point.gap_at(predicted, point.reach(predicted))
-        target = gap / len(y) * (after / gap) ** 3
+        target = gap / n * (after / gap) ** 3
         d_alpha, d_low, d_high, _ = predicted
         corrected = point.direction(target - d_alpha * d_low, target + d_alpha * d_high)
         point.move(corrected, min(1.0, 0.995 * point.reach(corrected)))
     raise RuntimeError(f"gap {point.gap():.1e} of {point.value():.6g}")
 
 
-Direction = tuple[Matrix, Matrix, Matrix, float]  # of alpha, of its two multipliers, of nu
+Direction = tuple[Matrix, Matrix, Matrix, Matrix]  # of alpha, of its two multipliers, of those of A alpha = b
 
 
 class InteriorPoint:
-    """alpha strictly inside its box, and multipliers: `low` of alpha >= 0, `high` of alpha <= C, nu of y' alpha = 0."""
+    """alpha strictly inside its box, and multipliers: `low` of alpha >= 0, `high` of alpha <= u, nu of A alpha = b."""
 
-    def __init__(self, Q: Matrix, y: Matrix, upper: float, coupled: bool) -> None:
-        self.Q, self.y, self.upper, self.coupled = Q, y, upper, coupled
-        n, self.boxed = len(y), np.isfinite(upper)
-        self.alpha = np.full(n, 0.5 * upper if self.boxed else 1.0)
+    def __init__(self, problem: Quadratic) -> None:
+        self.problem = problem
+        n, self.boxed = len(problem.p), np.isfinite(problem.u)
+        self.alpha = np.full(n, 0.5 * problem.u if self.boxed else 1.0)
         self.low, self.high = np.ones(n), np.full(n, 1.0 if self.boxed else 0.0)
-        self.nu = 0.0
+        self.nu = np.zeros(len(problem.b))
 
     @property
     def room(self) -> Matrix:
-        return self.upper - self.alpha if self.boxed else np.ones(len(self.alpha))
+        return self.problem.u - self.alpha if self.boxed else np.ones(len(self.alpha))
 
     @property
     def slope(self) -> Matrix:
-        return self.Q @ self.alpha - 1.0 - self.low + self.high + self.nu * self.y * self.coupled
+        Q, p, A = self.problem.Q, self.problem.p, self.problem.A
+        return Q @ self.alpha + p - self.low + self.high + A.T @ self.nu
 
     @property
-    def balance(self) -> float:
-        return float(self.y @ self.alpha) if self.coupled else 0.0
+    def balance(self) -> Matrix:
+        return self.problem.A @ self.alpha - self.problem.b
 
     def value(self) -> float:
-        return float(self.alpha.sum() - 0.5 * self.alpha @ self.Q @ self.alpha)
+        return float(-self.problem.p @ self.alpha - 0.5 * self.alpha @ self.problem.Q @ self.alpha)
 
     def gap(self) -> float:
         return float(self.alpha @ self.low + self.room @ self.high)
@@ -196,20 +288,19 @@ class InteriorPoint:
         return (
             self.gap() <= ACCURACY * abs(self.value())
             and float(np.abs(self.slope).max()) <= 1e-10
-            and abs(self.balance) <= 1e-12 * float(self.alpha.sum())
+            and float(np.abs(self.balance).max(initial=0.0)) <= 1e-12 * float(self.alpha.sum())
         )
 
     def direction(self, target_low: Matrix, target_high: Matrix) -> Direction:
         """Newton's direction towards alpha low = target_low, room high = target_high, no slope, no imbalance."""
-        alpha, room, low, high = self.alpha, self.room, self.low, self.high
+        alpha, room, low, high, A = self.alpha, self.room, self.low, self.high, self.problem.A
         short_low, short_high = target_low - alpha * low, (target_high - room * high) * self.boxed
-        system = self.Q + np.diag(low / alpha + high / room)
+        system = self.problem.Q + np.diag(low / alpha + high / room)
         inverse = np.linalg.inv(system)
-        step, d_nu = _solve(system, inverse, -self.slope + short_low / alpha - short_high / room), 0.0
-        if self.coupled:
-            along = _solve(system, inverse, self.y)
-            d_nu = float((self.y @ step + self.balance) / (self.y @ along))
-            step = step - d_nu * along
+        step = _solve(system, inverse, -self.slope + short_low / alpha - short_high / room)
+        along = _solve(system, inverse, A.T)
+        d_nu = np.linalg.solve(A @ along, A @ step + self.balance)
+        step = step - along @ d_nu
         return step, (short_low - low * step) / alpha, (short_high + high * step) / room, d_nu
 
     def reach(self, direction: Direction) -> float:
@@ -237,12 +328,10 @@ def _solve(system: Matrix, inverse: Matrix, right: Matrix) -> Matrix:
 def main() -> None:
     solved = []
     for machine in machines():
-        K, y = machine.quadratic()
-        lowest = np.linalg.eigvalsh(K)[0]
+        lowest = np.linalg.eigvalsh(machine.kernel_matrix())[0]
         if lowest < -1e-9:
             raise RuntimeError(f"{machine}: indefinite, lowest eigenvalue {lowest:.1e}")
-        bound = machine.C if machine.C is not None and machine.loss == "hinge" else np.inf
-        solved.append(asdict(machine) | {"objective": optimal_value(K, y, bound, machine.fit_intercept)})
+        solved.append(asdict(replace(machine, objective=optimal_value(machine.quadratic()))))
         print(solved[-1])
     FILE.write_text("[\n" + ",\n".join(json.dumps(entry) for entry in solved) + "\n]\n")
 
