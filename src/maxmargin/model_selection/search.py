@@ -68,7 +68,8 @@ class GridSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         self._take_features_over(template)
         weights = validation.sample_weights(sample_weight, samples)
         task, targets = self._task(template, y, weights)
-        axes, points = self._axes(template, samples, None if sample_weight is None else weights)
+        unweighted = sample_weight is None
+        axes, points = self._axes(template, samples, None if unweighted else weights)
         folds = self._folds(samples, targets, groups, task)
         results = _Results(axes, points, len(folds))
         ordered = samples[np.ix_(task.order, task.order)] if self.kernel == "precomputed" else samples[task.order]
@@ -78,7 +79,7 @@ class GridSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             [make_kernel(self.kernel, gamma, float(self.coef0), self.degree) for gamma in axes["gamma"]],
             points,
             folds,
-            self._scorer(is_classifier(template), ordered, targets[task.order]),
+            self._scorer(is_classifier(template), ordered, targets[task.order], None if unweighted else weights[task.order]),
             make_backend(self.backend),
             Stop(self.tol),
             validation.cache_bytes(self.cache_size, enough=8 * len(targets) ** 2),
@@ -116,12 +117,23 @@ class GridSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         self.__dict__.pop("feature_names_in_", None)
         self.__dict__.update({name: value for name, value in vars(template).items() if name.endswith("_in_")})
 
-    def _scorer(self, classifier: bool, X: Any, targets: NDArray[Any]) -> Callable[[Answers, Mask], float]:
-        """The score of the answers about held-out samples."""
+    def _scorer(
+        self, classifier: bool, X: Any, targets: NDArray[Any], weights: Vector | None
+    ) -> Callable[[Answers, Mask], float]:
+        """The score of the answers about held-out samples; weighted if the samples are and the scorer can, as in GridSearchCV."""
         scorer = check_scoring(ClassAnswers() if classifier else ValueAnswers(), scoring=self.scoring)
-        if self.scoring is None and classifier:  # the accuracy; scikit-learn's checks of its arguments cost more than many a fit
-            return lambda answers, held_out: float(np.mean(answers.predictions == targets[held_out]))
-        return lambda answers, held_out: float(scorer(answers, X[held_out], targets[held_out]))
+
+        def score(answers: Answers, held_out: Mask) -> float:
+            known, share = targets[held_out], None if weights is None else weights[held_out]
+            if self.scoring is None and classifier:  # scikit-learn's checks of its arguments cost more than many a fit
+                return float(np.average(answers.predictions == known, weights=share))
+            try:
+                weighted = {} if share is None else {"sample_weight": share}
+                return float(scorer(answers, X[held_out], known, **weighted))
+            except TypeError:
+                return float(scorer(answers, X[held_out], known))
+
+        return score
 
     def _axes(self, template: Any, X: Any, weights: Vector | None) -> tuple[dict[str, list[float]], list[dict[str, float]]]:
         """The values of each parameter, and the points without gamma in the order in which one solution helps the next."""
@@ -211,7 +223,8 @@ class SVCCV(ClassifierMixin, GridSearch):  # type: ignore[misc]
         The values to try; a number of them means a geometric range, for gamma around ``"scale"`` (and one value if the
         kernel has no gamma).
     cv, scoring, refit
-        As in :class:`sklearn.model_selection.GridSearchCV`.
+        As in :class:`sklearn.model_selection.GridSearchCV`; one scorer, that asks for predictions or decisions, and splits that
+        leave no sample out.
     reject_hopeless : bool, default=False
         Skip the folds of a point that could not become the best even if it scored 1 on all of them; they are NaN in
         ``cv_results_``. The best point is the same.

@@ -84,6 +84,12 @@ class ClassAnswers(ClassifierMixin, Answers):  # type: ignore[misc]
     def decision_function(self, X: Any) -> Any:
         return self.decisions
 
+    def predict_proba(self, X: Any) -> Any:
+        raise ValueError(
+            "scoring asks for probabilities, and the machines of a grid have none: use a scorer of predictions or decisions, or "
+            "GridSearchCV(SVC(probability='loo'), ...)"
+        )
+
 
 class ValueAnswers(RegressorMixin, Answers):  # type: ignore[misc]
     """The same of a regression."""
