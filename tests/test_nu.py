@@ -194,8 +194,8 @@ def test_a_nu_without_a_margin(kernel: str) -> None:
         model.fit(X, y)
     assert model.status_ is Status.NO_MARGIN
     assert model.fit_status_ == 1
-    assert model.rho_ == pytest.approx(0.0, abs=1e-6)
-    assert model.certificate_.dual == pytest.approx(0.0, abs=1e-6)
+    assert abs(model.rho_) <= model.tol
+    assert model.certificate_.dual == pytest.approx(0.0, abs=80 * model.tol)
     assert np.isfinite(model.decision_function(X)).all()
 
 
