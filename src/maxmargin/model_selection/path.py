@@ -12,8 +12,9 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 
 from maxmargin.certificates import Certificate
-from maxmargin.estimators import SVC, SVR, validation
+from maxmargin.estimators import SVC, SVR, NuSVR
 from maxmargin.estimators.base import KernelMachine
+from maxmargin.model_selection.axes import numbers
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ def C_path(
     y: ArrayLike,
     Cs: Sequence[float],
     *,
-    estimator: SVC | SVR | None = None,
+    estimator: SVC | SVR | NuSVR | None = None,
     sample_weight: ArrayLike | None = None,
     validation_set: tuple[ArrayLike, ArrayLike] | None = None,
 ) -> Path:
@@ -62,10 +63,11 @@ def C_path(
 
     One kernel matrix, with its cache, serves them all. Ctrl-C ends the path and is raised, as in ``fit``.
     """
-    values = sorted({validation.positive("Cs", C) for C in Cs})
-    if not values:
-        raise ValueError("Cs is empty: give the values of C to fit, for example numpy.logspace(-2, 3, 20)")
-    machine: KernelMachine = clone(SVC() if estimator is None else estimator).set_params(warm_start=True)
+    values = sorted(numbers("Cs", Cs, or_else=", for example numpy.logspace(-2, 3, 20)"))
+    machine = clone(SVC() if estimator is None else estimator)
+    if not isinstance(machine, KernelMachine) or not hasattr(machine, "C"):
+        raise TypeError(f"estimator={estimator!r}: must be a machine of maxmargin that has a C, such as SVC or SVR")
+    machine.set_params(warm_start=True)
     machines = []
     with machine._keeping_the_kernel_matrix():
         for C in values:

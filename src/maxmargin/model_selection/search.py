@@ -23,6 +23,7 @@ from maxmargin.callbacks import ProgressBar
 from maxmargin.control import Control, Progress, Stop
 from maxmargin.estimators import SVC, SVR, validation
 from maxmargin.kernels import make_kernel
+from maxmargin.model_selection.axes import geometric_or_given, numbers
 from maxmargin.model_selection.grid import Fit, Grid
 from maxmargin.model_selection.tasks import Answers, ClassAnswers, Classification, Regression, Task, ValueAnswers
 from maxmargin.solution import Status
@@ -138,11 +139,11 @@ class GridSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     def _axes(self, template: Any, X: Any, weights: Vector | None) -> tuple[dict[str, list[float]], list[dict[str, float]]]:
         """The values of each parameter, and the points without gamma in the order in which one solution helps the next."""
         template._resolve_kernel(X, weights)
-        axes = {"C": _values("Cs", self.Cs, C_RANGE, 1.0), **self._more_axes()}
+        axes = {"C": geometric_or_given("Cs", self.Cs, C_RANGE, 1.0), **self._more_axes()}
         points = sorted(ParameterGrid(axes), key=lambda point: (*(point[name] for name in axes if name != "C"), point["C"]))
         has_gamma = hasattr(template.kernel_, "gamma")
         gammas = self.gammas if has_gamma or not isinstance(self.gammas, Integral) else [template.gamma_]
-        return {**axes, "gamma": _values("gammas", gammas, GAMMA_RANGE, template.gamma_)}, points
+        return {**axes, "gamma": geometric_or_given("gammas", gammas, GAMMA_RANGE, template.gamma_)}, points
 
     def _more_axes(self) -> dict[str, list[float]]:
         return {}
@@ -372,7 +373,7 @@ class SVRCV(RegressorMixin, GridSearch):  # type: ignore[misc]
         )
 
     def _more_axes(self) -> dict[str, list[float]]:
-        return {"epsilon": _sequence("epsilons", self.epsilons, zero_ok=True)}
+        return {"epsilon": numbers("epsilons", self.epsilons, zero_ok=True)}
 
     def _task(self, template: Any, y: Any, weights: Vector) -> tuple[Task, NDArray[Any]]:
         targets = validation.finite_targets(template, y)
@@ -430,20 +431,3 @@ class _Results:
             **{f"split{i}_relative_gap": gaps[:, i] for i in range(self.n_folds)},
         }
         return table
-
-
-def _values(name: str, spec: Any, exponents: tuple[float, float], unit: float) -> list[float]:
-    """The values of an axis; a number of them is a geometric range around `unit`."""
-    if isinstance(spec, Integral) and not isinstance(spec, bool):
-        if spec < 1:
-            raise ValueError(f"{name}={spec!r}: must be a sequence of positive numbers, or how many of them to try")
-        return [float(value) for value in unit * np.logspace(*exponents, int(spec))]
-    return _sequence(name, spec, ", or how many of them to try")
-
-
-def _sequence(name: str, spec: Any, or_else: str = "", zero_ok: bool = False) -> list[float]:
-    """The numbers that were given, each once."""
-    if isinstance(spec, str) or not np.iterable(spec) or not len(list(spec)):
-        raise ValueError(f"{name}={spec!r}: must be a sequence of positive numbers{or_else}")
-    hint = "" if zero_ok else " and finite"
-    return list(dict.fromkeys(validation.positive(name, value, zero_ok=zero_ok, hint=hint) for value in spec))
