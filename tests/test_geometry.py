@@ -192,6 +192,27 @@ def test_with_the_quadratic_loss_all_support_vectors_have_slack(overlapping):
     np.testing.assert_allclose(xi, np.abs(model.dual_coef_[0]) / 2.0, atol=1e-6)
 
 
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+def test_a_higher_price_narrows_the_margin_and_lessens_the_slack(overlapping, kernel, loss):
+    X, y = overlapping
+    planes = [geometry.of(SVC(C=C, kernel=kernel, loss=loss, gamma=1.0, tol=1e-8).fit(X, y)) for C in (0.01, 0.1, 1.0, 10.0)]
+    assert (np.diff([geometry.margin_width(plane) for plane in planes]) < 0).all()
+    power = 2 if loss == "squared_hinge" else 1
+    assert (np.diff([np.sum(geometry.slack(plane, X, y) ** power) for plane in planes]) < 0).all()
+
+
+def test_an_outlier_costs_the_hard_margin_more_than_the_soft(separable):
+    X, y, alone = separable
+    middle = 0.5 * (X[y > 0].mean(axis=0) + X[y < 0].mean(axis=0))
+    X, y = np.vstack([X, middle + 0.3 * (X[y < 0].mean(axis=0) - middle)]), np.append(y, 1)
+    hard, soft = (SVC(C=C, kernel="linear", tol=1e-8).fit(X, y) for C in (np.inf, 0.05))
+    assert hard.margin_ < 0.6 * alone.margin_
+    assert soft.margin_ > alone.margin_
+    assert geometry.slack(geometry.of(hard), X, y).max() < 1e-6
+    assert geometry.slack(geometry.of(soft), X, y)[-1] > 0.5
+
+
 # --- what goes wrong -----------------------------------------------------------------------------------------------
 
 

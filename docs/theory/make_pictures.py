@@ -4,13 +4,16 @@
 
 runs every page from its first block to its last, in one namespace, and keeps the figure that the block above each picture
 leaves behind. So a picture shows what its page computes. The same code gives the same bytes with the same matplotlib.
+What a page says that its code prints is compared with what it prints.
 """
 
 from __future__ import annotations
 
 import io
+import math
 import re
 from collections.abc import Iterator
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +25,14 @@ HERE = Path(__file__).parent
 PAGES = sorted(HERE.glob("[0-9]*.md"))
 PICTURES = HERE.parent / "images" / "theory"
 
-CODE_OR_PICTURE = re.compile(
-    r"^```python(?: continued)?\n(?P<code>.*?)^```$|^!\[[^\]]+\]\((?P<picture>[^)]+)\)$", re.DOTALL | re.MULTILINE
+PART = re.compile(
+    r"^```python(?: continued)?\n(?P<code>.*?)^```$"
+    r"|^```text\n(?P<output>.*?)^```$"
+    r"|^!\[[^\]]+\]\((?P<picture>[^)]+)\)$",
+    re.DOTALL | re.MULTILINE,
 )
+AT_A_SAMPLE = re.compile(r"\bsample \d+")  # where rounding errors are largest, which differs from machine to machine
+SAME = 1e-6  # numbers that differ by no more, relatively or absolutely, are the same
 DOTS_PER_INCH = 90
 COLOURS = 64  # of the palette: enough for lines and shades, and a quarter of the bytes
 
@@ -33,16 +41,35 @@ def run(page: Path) -> Iterator[tuple[Path, Figure]]:
     """Execute the code of a page in its order, and yield each of its pictures: its file, and its figure."""
     text = page.read_text(encoding="utf-8")
     names: dict[str, Any] = {"__name__": "__main__"}
-    for found in CODE_OR_PICTURE.finditer(text):
-        if found["picture"] is None:
+    printed = io.StringIO()
+    for part in PART.finditer(text):
+        line = text.count("\n", 0, part.start()) + 1
+        if part["code"] is not None:
             plt.close("all")
-            lines_above = text.count("\n", 0, found.start("code"))
-            exec(compile("\n" * lines_above + found["code"], str(page), "exec"), names)
+            printed = io.StringIO()
+            with redirect_stdout(printed):
+                exec(compile("\n" * line + part["code"], str(page), "exec"), names)
+        elif part["output"] is not None:
+            if not agree(part["output"], printed.getvalue()):
+                raise ValueError(f"{page.name}, line {line}: the code above prints something else:\n{printed.getvalue()}")
         else:
             if not plt.get_fignums():
-                raise ValueError(f"{page.name}: the code above {found['picture']} draws nothing")
-            yield (page.parent / found["picture"]).resolve(), plt.gcf()
+                raise ValueError(f"{page.name}, line {line}: the code above {part['picture']} draws nothing")
+            yield (page.parent / part["picture"]).resolve(), plt.gcf()
     plt.close("all")
+
+
+def agree(shown: str, printed: str) -> bool:
+    """Whether two texts have the same words and, but for rounding, the same numbers."""
+    these, those = (AT_A_SAMPLE.sub("", text).split() for text in (shown, printed))
+    return len(these) == len(those) and all(map(_same, these, those))
+
+
+def _same(word: str, other: str) -> bool:
+    try:
+        return math.isclose(float(word.strip(",.)")), float(other.strip(",.)")), rel_tol=SAME, abs_tol=SAME)
+    except ValueError:
+        return word == other
 
 
 def save(figure: Figure, path: Path) -> None:

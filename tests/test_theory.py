@@ -1,0 +1,202 @@
+"""The tour of the theory: its code runs and its claims hold, its quotations are in the source, its table leads somewhere."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import importlib.util
+import inspect
+import re
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+matplotlib = pytest.importorskip("matplotlib")
+matplotlib.use("Agg")
+
+ROOT = Path(__file__).parents[1]
+TOUR = ROOT / "docs" / "theory"
+PAGES = sorted(TOUR.glob("[0-9]*.md"))
+NEEDS = {"08-gradients.md": "clarabel"}  # packages that are extras
+LARGEST_PICTURE = 60_000  # bytes
+
+#: The documents of the table, and how many sections each of them has.
+SECTIONS = {
+    "Chapter 21 Support Vector Machines": 22,
+    "NPFL129, Lecture 6: Kernel Methods, SVM": 32,
+    "Support vector machines": 21,
+    "Construction of linearly separable SVM": 7,
+    "Support Vector Machine Chinese Version": 10,
+}
+
+LINK = re.compile(r"\[[^\]]+\]\(([^)]+)\)")
+QUOTED = re.compile(r"`([^`]+)`")
+FENCE = re.compile(r"^```(.*)$", re.MULTILINE)
+
+
+def load_maker() -> Any:
+    spec = importlib.util.spec_from_file_location("make_pictures", TOUR / "make_pictures.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def by_name(pages: list[Path]) -> dict[str, Any]:
+    return {"argvalues": pages, "ids": [page.stem for page in pages]}
+
+
+# --- the pages -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("page", **by_name(PAGES))
+def test_the_code_of_a_page_runs_and_draws_its_pictures(page, tmp_path):
+    if page.name in NEEDS:
+        pytest.importorskip(NEEDS[page.name])
+    maker = load_maker()
+    for path, figure in maker.run(page):
+        assert any(ax.has_data() for ax in figure.axes), f"{path.name} is empty"
+        maker.save(figure, tmp_path / path.name)
+        assert (tmp_path / path.name).stat().st_size <= LARGEST_PICTURE
+        assert path.exists(), f"{path.name} is missing: python docs/theory/make_pictures.py"
+        assert path.stat().st_size <= LARGEST_PICTURE
+
+
+@pytest.mark.parametrize("page", **by_name(PAGES))
+def test_all_its_code_is_code_that_runs(page):
+    text = page.read_text(encoding="utf-8")
+    opened = FENCE.findall(text)[::2]
+    assert opened[0] == "python"
+    assert set(opened[1:]) <= {"python continued", "text"}  # they share a namespace; text is what the one above prints
+    codes = [part["code"] for part in load_maker().PART.finditer(text) if part["code"]]
+    assert len(codes) == sum(kind.startswith("python") for kind in opened)
+    assert sum("assert" in code for code in codes) > len(codes) / 2
+    assert sum("print(" in code for code in codes) == opened.count("text")
+
+
+def test_what_is_shown_is_compared():
+    maker = load_maker()
+    assert maker.agree("gap 1e-13 at sample 3, dual 44.8258417", "gap  3e-14 at sample 12, dual 44.8258418")
+    assert not maker.agree("dual 44.82", "dual 44.83")
+    assert not maker.agree("weak duality holds", "weak duality is violated")
+
+
+def test_every_picture_is_on_a_page():
+    text = "".join(page.read_text(encoding="utf-8") for page in PAGES)
+    for picture in (ROOT / "docs" / "images" / "theory").iterdir():
+        assert f"](../images/theory/{picture.name})" in text, f"{picture.name} is on no page"
+
+
+def test_each_page_leads_to_the_next():
+    for before, after in pairwise(PAGES):
+        assert f"]({after.name})" in before.read_text(encoding="utf-8").splitlines()[-1]
+        assert f"]({before.name})" in after.read_text(encoding="utf-8").splitlines()[-1]
+    contents = (TOUR / "README.md").read_text(encoding="utf-8")
+    for page in PAGES:
+        title = page.read_text(encoding="utf-8").splitlines()[0].removeprefix("# ")
+        assert f"[{title}]({page.name})" in contents
+        assert "(README.md)" in page.read_text(encoding="utf-8").splitlines()[-1]
+
+
+@pytest.mark.parametrize("page", **by_name([TOUR / "README.md", *PAGES]))
+def test_links_and_their_anchors_exist(page):
+    for target in LINK.findall(page.read_text(encoding="utf-8")):
+        path, _, anchor = target.partition("#")
+        assert (page.parent / path).exists(), target
+        if anchor:
+            assert anchor in anchors(page.parent / path if path else page), target
+
+
+@cache
+def anchors(page: Path) -> set[str]:
+    """What GitHub calls the headings of a page."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+# --- each formula beside the line that computes it -----------------------------------------------------------------
+
+
+def rows(text: str, head: str) -> list[list[str]]:
+    """The cells of all tables under this head."""
+    found = []
+    for table in text.split(head + "\n")[1:]:
+        for line in table.splitlines()[1:]:
+            if not line.startswith("|"):
+                break
+            found.append([cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]])
+    return found
+
+
+def resolve(dotted: str) -> Any:
+    """What a dotted name is: modules first, then attributes."""
+    parts = dotted.split(".")
+    for length in range(len(parts), 0, -1):
+        try:
+            found = importlib.import_module(".".join(parts[:length]))
+        except ModuleNotFoundError:
+            continue
+        for name in parts[length:]:
+            found = getattr(found, name)
+        return found
+    raise ModuleNotFoundError(dotted)
+
+
+@pytest.mark.parametrize("page", **by_name(PAGES))
+def test_the_lines_it_quotes_are_in_the_source(page):
+    quotations = rows(page.read_text(encoding="utf-8"), "| formula | line of code | in |")
+    assert len(quotations) >= 4
+    for formula, code, where in quotations:
+        assert formula
+        (line,), (name, target) = QUOTED.findall(code), re.fullmatch(r"\[(.+)\]\((.+)\)", where).groups()
+        found = resolve(f"maxmargin.{name}")
+        found = found.fget if isinstance(found, property) else found
+        assert Path(inspect.getsourcefile(found)).samefile(page.parent / target)
+        assert line in inspect.getsource(found), f"{name} no longer has the line {line}"
+
+
+# --- the table of the documents ------------------------------------------------------------------------------------
+
+
+@cache
+def documents() -> dict[str, list[list[str]]]:
+    """The rows of each document's table: section, page, function, test."""
+    text = (TOUR / "README.md").read_text(encoding="utf-8")
+    parts = re.split(r"^### (.+)$", text, flags=re.MULTILINE)[1:]
+    tables = [rows(table, "| section | page | function | test |") for table in parts[1::2]]
+    return dict(zip(parts[::2], tables, strict=True))
+
+
+@cache
+def named_tests(path: Path) -> set[str]:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    return {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.name.startswith("test")}
+
+
+def test_the_table_has_every_section_of_every_document():
+    assert {title: len(table) for title, table in documents().items()} == SECTIONS
+    for title, table in documents().items():
+        sections = [row[0] for row in table]
+        assert len(set(sections)) == len(sections), title
+
+
+@pytest.mark.parametrize("document", SECTIONS)
+def test_each_section_has_a_page_a_function_and_a_test(document):
+    for section, page, function, test in documents()[document]:
+        assert section
+        targets, names, tests = LINK.findall(page), QUOTED.findall(function), QUOTED.findall(test)
+        assert targets, section
+        assert names, section
+        assert tests, section
+        for target in targets:
+            assert TOUR / target.partition("#")[0] in PAGES, target
+        for name in names:
+            assert name.startswith("maxmargin.")
+            assert resolve(name) is not None, name
+        for node in tests:
+            path, _, name = node.partition("::")
+            assert name in named_tests(ROOT / path), node
