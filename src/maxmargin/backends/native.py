@@ -217,6 +217,9 @@ class NativeGram(Gram):
         if not len(rows) or not len(at):
             return np.asarray(out[0])
         rows, at = self._in_X(rows), self._in_X(at)
+        if self.kernel.name == "linear":  # w first, then its products: the matrix in two factors
+            w = self.X[rows].T.astype(np.float64) @ weights.T
+            return np.asarray((self.X[at].astype(np.float64) @ w).T)
         double = np.dtype(np.float64)
         _native.weighted_sums(
             _native_kernel(self.kernel),

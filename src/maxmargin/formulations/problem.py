@@ -14,7 +14,6 @@ from maxmargin.formulations.filling import fill_up
 
 Vector = NDArray[np.float64]
 
-NEWTON_STEPS = 100
 ROUNDING = 1e-14  # of a sum, relative to the sum of absolute values
 
 
@@ -263,14 +262,15 @@ def _lowest_point(fall: Vector, rise: Vector, at: Vector) -> float:
 def _least_squares_level(edge: Vector, positive: NDArray[np.bool_], weight: Vector) -> float:
     """Minimise sum weight_i max(0, v - edge_i)^2 over the positive i and max(0, edge_i - v)^2 over the others.
 
-    Newton's method: the weighted mean of those with slack, until they stay the same. Few steps; any v will do.
+    Half the derivative is v W(v) - M(v), the weight and the moment of those with slack; it rises, and between two edges it
+    is a line.
     """
-    level = float(edge.mean()) if len(edge) else 0.0
-    for _ in range(NEWTON_STEPS):
-        slack = np.where(positive, level > edge, level < edge)
-        if not slack.any():
-            break
-        previous, level = level, float(np.average(edge[slack], weights=weight[slack]))
-        if level == previous:
-            break
-    return level
+    order = np.argsort(edge, kind="stable")
+    edge, signed = edge[order], np.where(positive, weight, -weight)[order]
+    slack_weight = np.cumsum(signed) - signed[signed < 0.0].sum()  # right of each edge
+    slack_moment = np.cumsum(signed * edge) - (signed * edge)[signed < 0.0].sum()
+    slope = np.maximum.accumulate(edge * slack_weight - slack_moment)
+    at = max(int(np.searchsorted(slope, 0.0, side="right")) - 1, 0)
+    if slack_weight[at] > 1e-12 * weight.sum():
+        return float(slack_moment[at] / slack_weight[at])
+    return float(0.5 * (edge[at] + edge[min(at + 1, len(edge) - 1)]))  # nobody has slack
