@@ -121,6 +121,8 @@ def samples(
 
 def samples_and_targets(estimator: Any, X: Any, y: Any) -> tuple[Any, Vector]:
     """X as `samples` gives it, and one finite number per sample."""
+    if isinstance(y, np.ndarray) and y.ndim == 1 and y.dtype.kind == "f":
+        finite_targets(estimator, y)  # before scikit-learn refuses them without saying where
     X, y = samples(estimator, X, y, reset=True, numeric_targets=True)
     return X, finite_targets(estimator, y)
 
@@ -134,7 +136,7 @@ def finite_targets(estimator: Any, y: NDArray[Any]) -> Vector:
             f"Input y contains {what}: {len(bad)} such value{'s' if len(bad) > 1 else ''}, the first at row {bad[0]}. "
             "Targets must be finite numbers: drop these rows"
         )
-    largest = float(np.abs(targets).max())
+    largest = float(np.abs(targets).max(initial=0.0))
     if largest > LARGEST_TARGET:
         raise ValueError(
             f"y has values as large as {largest:.3g}: no arithmetic resolves errors of tol={estimator.tol:g} at that scale; "

@@ -138,8 +138,12 @@ def _solve_one_tile(run: _Run, stop: Stop, polish: float | None = None) -> Statu
         if steps == 0 or run.idle:
             return Status.STALLED
     if polish is not None:
+        before = run.beta.copy(), run.gradient.copy()
         run.minimise_tile(tile, run.problem, run.beta, run.gradient, polish, 10 * len(run.problem) + 100)
         run.measure()
+        if run.violation.value > stop.tol:  # it does not fall with every step, and the steps ran out too early
+            run.beta, run.gradient = before
+            run.measure()
     return Status.CONVERGED
 
 
@@ -175,9 +179,10 @@ def solve_small(
     )
     starts = ends - np.diff(ends, prepend=0)
     levels = np.repeat([result.level for result in results], ends - starts)
-    gaps = np.add.reduceat(joined.gap_terms(beta, gradient, levels), starts)
-    duals = -0.5 * np.add.reduceat(beta * (gradient + joined.linear), starts)
-    norms = np.sqrt(np.add.reduceat(beta**2, starts))
+    with np.errstate(over="ignore", invalid="ignore"):  # a problem that is unbounded gets a closer look
+        gaps = np.add.reduceat(joined.gap_terms(beta, gradient, levels), starts)
+        duals = -0.5 * np.add.reduceat(beta * (gradient + joined.linear), starts)
+        norms = np.sqrt(np.add.reduceat(beta**2, starts))
     settled = exact | (ROUNDING * norms * grams[0].largest_diagonal() <= tolerance)
     solutions = {}
     arithmetic = f"{grams[0].dtype} kernel"
