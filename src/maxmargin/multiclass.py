@@ -5,10 +5,12 @@ The samples are sorted by class, so that the samples of a class are one segment 
     two classes        one machine; positive: the second class
     one-vs-one         a machine for each pair i < j; positive: i; votes as LIBSVM counts them
     one-vs-rest        a machine for each class; positive: that class
+    crammer_singer     one machine of all classes, with a score for each; the highest is predicted
 
 The coefficients of one-vs-one are stored as LIBSVM and scikit-learn store them: a support vector of class i takes part
 in the n_classes - 1 machines of that class, and row m of `dual_coef_` holds its coefficient against class m (m < i) or
-m + 1 (m >= i).
+m + 1 (m >= i). One-vs-rest has a row for each machine, Crammer and Singer's machine one for each class; of two classes it has
+one row, the difference of the two, as scikit-learn has it.
 """
 
 from __future__ import annotations
@@ -23,15 +25,20 @@ from numpy.typing import NDArray
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 
-STRATEGIES = ("ovo", "ovr")
+BINARY_STRATEGIES = ("ovo", "ovr")
+JOINT_STRATEGY = "crammer_singer"
+STRATEGIES = (*BINARY_STRATEGIES, JOINT_STRATEGY)
+#: The score of a class without any weight: below that of the others, of which the highest is at least 0.
+SCORE_OF_NOTHING = -1.0
 
 
 @dataclass(frozen=True)
 class Machine:
-    """A binary problem: the classes (segments) it sees and which of them is positive."""
+    """A binary problem: the classes (segments) it sees and which of them is positive. Or a problem of all classes, where
+    none is."""
 
     classes: tuple[int, ...]
-    positive: int
+    positive: int | None
 
     def members(self, edges: Sequence[int]) -> NDArray[np.int32]:
         """The samples it sees, by their place in the sorted training set."""
@@ -44,7 +51,9 @@ class Machine:
 
 
 def machines(n_classes: int, strategy: str) -> list[Machine]:
-    """The binary problems of a multi-class problem."""
+    """The binary problems of a multi-class problem, or the one problem of all classes."""
+    if strategy == JOINT_STRATEGY:
+        return [Machine(tuple(range(n_classes)), positive=None)]
     if n_classes == 2:
         return [Machine((0, 1), positive=1)]
     if strategy == "ovo":
@@ -69,6 +78,17 @@ def gather_coefficients(
             coefficients[index, machine.members(edges)] = beta
     support = np.flatnonzero(np.any(coefficients != 0.0, axis=0))
     return support, np.ascontiguousarray(coefficients[:, support])
+
+
+def gather_scores(B: Matrix, rows: NDArray[np.integer], n_classes: int) -> tuple[NDArray[np.intp], Matrix, Vector]:
+    """The support vectors, their coefficients and the intercepts of a machine of all classes, from those of the classes
+    `rows`; the others had no weight."""
+    coefficients, intercepts = np.zeros((n_classes, B.shape[1])), np.full(n_classes, SCORE_OF_NOTHING)
+    coefficients[rows], intercepts[rows] = B, 0.0
+    if n_classes == 2:
+        coefficients, intercepts = coefficients[[1]] - coefficients[[0]], np.zeros(1)
+    support = np.flatnonzero(coefficients.any(axis=0))
+    return support, np.ascontiguousarray(coefficients[:, support]), intercepts
 
 
 def pair_decisions(sums: NDArray[np.float64], intercepts: Vector) -> Matrix:

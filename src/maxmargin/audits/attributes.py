@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from sklearn.exceptions import NotFittedError
 
 from maxmargin.audits.fitted import MACHINES, Fitted
-from maxmargin.multiclass import STRATEGIES
+from maxmargin.multiclass import BINARY_STRATEGIES
 
 LIBRARIES = {
     "sklearn": "scikit-learn",
@@ -141,7 +141,7 @@ def _from_thundersvm(fitted: Fitted) -> Fitted:
 
 def _from_maxmargin(model: Any, fitted: Fitted) -> Fitted:
     strategy = getattr(model, "multi_class", "ovo")
-    if strategy not in STRATEGIES:
+    if strategy not in BINARY_STRATEGIES:
         raise ValueError(f"multi_class={strategy!r}: a machine of all classes at once is not audited; read its certificate_")
     intercept = getattr(model, "fit_intercept", True)
     augmented = intercept and model.solver_ == AUGMENTING_SOLVER

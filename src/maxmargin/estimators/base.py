@@ -125,7 +125,7 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
                 for control.machine, (problem, part) in enumerate(zip(some, parts, strict=True), len(solutions)):
                     with tasks.machine():
                         solutions.append(next(ahead))
-                        proofs.append(prove(problem, part, solutions[-1]))
+                        proofs.append(self._prove(problem, part, solutions[-1]))
 
             run(problems, self._starts(problems))
             for fold in folds:
@@ -133,6 +133,9 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
                 run(fold, [start_from(problem, whole, solution) for problem, whole, solution in done])
         self._last = (problems, [solution.beta for solution in solutions[: len(problems)]]) if self.warm_start else None
         return solutions, proofs
+
+    def _prove(self, problem: DualProblem, gram: Gram, solution: Solution) -> Certificate:
+        return prove(problem, gram, solution)
 
     def _parts(self, backend: Backend, place: Callable[[Backend], Sequence[Gram]]) -> Sequence[Gram]:
         kept: list[Gram] | None = getattr(self, "_kept_parts", None)
@@ -160,7 +163,7 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
     def _starts(self, problems: Sequence[DualProblem]) -> list[Vector] | None:
         """Where to begin: where the last fit ended, if that is wanted and was a fit of the same machines."""
         last = getattr(self, "_last", None)
-        if not self.warm_start or last is None or [len(p) for p in last[0]] != [len(p) for p in problems]:
+        if not self.warm_start or last is None or [p.linear.shape for p in last[0]] != [p.linear.shape for p in problems]:
             return None
         return [new.carry_over(old, beta)[0] for new, old, beta in zip(problems, *last, strict=True)]
 

@@ -40,6 +40,11 @@ class ByClass:
         return zip(self.plan, self.members, strict=True)
 
     @property
+    def segments(self) -> tuple[int, ...]:
+        """Where the kernel matrix is cut: at the classes, as a machine sees some of them; or not, if it is one of all."""
+        return (0, self.edges[-1]) if self.plan[0].positive is None else self.edges
+
+    @property
     def needs_sorting(self) -> bool:
         return not bool((self.order[1:] > self.order[:-1]).all())
 

@@ -61,7 +61,7 @@ class KernelClassifier(ClassifierMixin, ProbabilisticMachine):  # type: ignore[m
 
         def place(backend: Backend) -> list[Gram]:
             order = by_class.order if by_class.needs_sorting else None
-            return by_class.parts(self._gram(backend, X, order, by_class.edges, max(map(len, problems))))
+            return by_class.parts(self._gram(backend, X, order, by_class.segments, max(map(len, problems))))
 
         solutions, proofs = self._train(problems, place, len(labels), control, tasks, folds)
         n = len(problems)
@@ -103,7 +103,7 @@ class KernelClassifier(ClassifierMixin, ProbabilisticMachine):  # type: ignore[m
     # --- use ------------------------------------------------------------------------------------------------------
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """The class of each sample: the sign of the decision, or the vote of the pairs."""
+        """The class of each sample: the sign of the decision, the vote of the pairs, or the highest score."""
         check_is_fitted(self)
         if self.break_ties and self.decision_function_shape == "ovo":
             raise ValueError("break_ties must be False when decision_function_shape is 'ovo'")
@@ -114,7 +114,7 @@ class KernelClassifier(ClassifierMixin, ProbabilisticMachine):  # type: ignore[m
         n_classes = len(self.classes_)
         if n_classes == 2:
             return (decisions[:, 0] > 0).astype(np.intp)
-        if self.multi_class == "ovr":
+        if self.multi_class != "ovo":
             return np.asarray(decisions.argmax(axis=1))
         if self.break_ties:
             return np.asarray(one_vs_rest_scores(decisions, n_classes).argmax(axis=1))
@@ -126,7 +126,7 @@ class KernelClassifier(ClassifierMixin, ProbabilisticMachine):  # type: ignore[m
         decisions = self._decisions(X)
         if len(self.classes_) == 2:
             return decisions[:, 0]
-        if self.multi_class == "ovr" or self.decision_function_shape == "ovo":
+        if self.multi_class != "ovo" or self.decision_function_shape == "ovo":
             return decisions
         return one_vs_rest_scores(decisions, len(self.classes_))
 
@@ -142,7 +142,7 @@ class KernelClassifier(ClassifierMixin, ProbabilisticMachine):  # type: ignore[m
 
     def _linear_weights(self) -> Any:
         vectors, weights = self.support_vectors_, self.dual_coef_
-        if len(self.classes_) == 2 or self.multi_class == "ovr":
+        if len(self.classes_) == 2 or self.multi_class != "ovo":
             return weights @ vectors
         ends = np.concatenate([[0], np.cumsum(self.n_support_)])
         segments = [slice(*pair) for pair in pairwise(ends)]

@@ -31,6 +31,7 @@ from maxmargin.estimators.base import LARGEST_IN_FLOAT32, ROUNDING, SMALL, Kerne
 from maxmargin.estimators.by_class import ByClass
 from maxmargin.formulations import DualProblem
 from maxmargin.kernels import Kernel, Precomputed
+from maxmargin.multiclass import JOINT_STRATEGY
 from maxmargin.solution import Solution
 
 Vector = NDArray[np.float64]
@@ -264,6 +265,8 @@ def loo_decisions(
     if not isinstance(model, ProbabilisticMachine):
         raise TypeError(f"model={model!r}: must be a fitted classifier such as SVC or NuSVC")
     check_is_fitted(model)
+    if model.multi_class == JOINT_STRATEGY:
+        raise ValueError(f"multi_class={model.multi_class!r}: must be 'ovo' or 'ovr', as the span rule is of binary machines")
     samples, y = validation.samples(model, X, y, reset=False)
     if samples.shape != model.shape_fit_:
         raise ValueError(f"X has shape {samples.shape}: must be the training set of the model, of shape {model.shape_fit_}")

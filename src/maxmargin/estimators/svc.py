@@ -11,24 +11,26 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
-from maxmargin.certificates import Certificate
+from maxmargin.certificates import Certificate, certify_jointly
 from maxmargin.control import Progress
 from maxmargin.estimators import validation
 from maxmargin.estimators.by_class import ByClass
-from maxmargin.estimators.classifier import KernelClassifier
+from maxmargin.estimators.classifier import KernelClassifier, in_order_of_samples
 from maxmargin.formulations import (
     DualProblem,
     classification_problem,
     costs,
+    crammer_singer_problem,
     largest_nu,
     nu_classification_problem,
     nu_margin,
 )
+from maxmargin.gram import Gram
 from maxmargin.kernels import Kernel, Linear, Polynomial
 from maxmargin.kernels.theory import polynomial_dimension
-from maxmargin.multiclass import STRATEGIES
+from maxmargin.multiclass import JOINT_STRATEGY, STRATEGIES, gather_scores
 from maxmargin.solution import Solution, Status
-from maxmargin.solvers import HARD_MARGIN, SOLVERS, Choice, Situation, Solver, SolverOptions, choose_solver, make_options
+from maxmargin.solvers import HARD_MARGIN, JOINT, SOLVERS, Choice, Situation, Solver, SolverOptions, choose_solver, make_options
 
 Vector = NDArray[np.float64]
 
@@ -86,8 +88,13 @@ class SVC(KernelClassifier):
         What the solver can be told besides: ``max_passes`` (smo-simple); ``epsilon``, ``order`` (dual-ascent); ``form``
         (qp: "dual" or "primal"); ``learning_rate``, ``eta0``, ``batch_size``, ``epochs`` (subgradient); ``memory``,
         ``max_iterations`` (lbfgs); and for those that draw, ``seed`` instead of ``random_state``.
-    multi_class : {"ovo", "ovr"}, default="ovo"
-        A machine for each pair of classes, or for each class against the rest.
+    multi_class : {"ovo", "ovr", "crammer_singer"}, default="ovo"
+        A machine for each pair of classes, or for each class against the rest. Or one machine of all classes (Crammer and
+        Singer 2001): min 1/2 sum_m |w_m|^2 + sum_i C_i max_m (1 - [m = y_i] + (w_m - w_{y_i}) . phi(x_i)). It has the hinge
+        loss and no intercept: ``intercept_`` is zero, or -1 for a class whose samples all have zero weight and which is
+        never predicted. ``decision_function`` gives the scores w_m . phi(x), and ``dual_coef_`` a row for each class. For two
+        classes it gives the difference of the two scores, which is the decision of the binary machine with 2 C and
+        ``fit_intercept=False``.
     backend : {"auto", "native", "reference"}, default="auto"
         Who computes.
     warm_start : bool, default=False
@@ -185,9 +192,27 @@ class SVC(KernelClassifier):
         make_options(self.solver, SolverOptions if self.solver == "auto" else SOLVERS[self.solver].options, self.solver_options)
         validation.choice("decision_function_shape", self.decision_function_shape, ("ovo", "ovr"))
         self._check_probability()
+        if self.multi_class == JOINT_STRATEGY:
+            self._check_joint_machine()
 
-    def _formulate(self, by_class: ByClass, weights: Vector) -> list[DualProblem]:
+    def _check_joint_machine(self) -> None:
+        machine, others = f"multi_class={self.multi_class!r}", "use multi_class='ovo' or 'ovr'"
+        if math.isinf(self.C):
+            raise ValueError(f"C={self.C!r}: with {machine} it must be finite ({others} for a hard margin)")
+        if self.loss != "hinge":
+            raise ValueError(f"loss={self.loss!r}: {machine} has the hinge loss ({others} for another)")
+        if self.solver != "auto":
+            raise ValueError(f"solver={self.solver!r}: {machine} has a solver of its own (use solver='auto')")
+        if self.probability:
+            raise ValueError(
+                f"probability={self.probability!r}: {machine} has no probabilities of its own ({others}, or "
+                "sklearn.calibration.CalibratedClassifierCV)"
+            )
+
+    def _formulate(self, by_class: ByClass, weights: Vector) -> list[Any]:
         cost = costs(float(self.C), weights)
+        if self.multi_class == JOINT_STRATEGY:
+            return [crammer_singer_problem(by_class.labels, cost)]
         coupled = self.fit_intercept and not self._augments_kernel()
         return [
             classification_problem(machine.signs(by_class.edges), cost[members], self.loss, coupled)
@@ -195,6 +220,8 @@ class SVC(KernelClassifier):
         ]
 
     def _choose_solver(self, problems: Sequence[DualProblem]) -> tuple[Choice, SolverOptions | None]:
+        if self.multi_class == JOINT_STRATEGY:
+            return JOINT, None
         n_features = getattr(self, "n_features_in_", 1)  # things that are no rows of numbers have none
         situation = Situation(
             kernel=self.kernel_.name,
@@ -210,6 +237,36 @@ class SVC(KernelClassifier):
         random = check_random_state(0 if self.random_state is None else self.random_state)
         seed = int(random.randint(2**31)) if draws else None
         return choice, make_options(choice.name, kind, self.solver_options, seed)
+
+    def _prove(self, problem: Any, gram: Gram, solution: Solution) -> Certificate:
+        if self.multi_class != JOINT_STRATEGY:
+            return super()._prove(problem, gram, solution)
+        support = np.flatnonzero(solution.beta.any(axis=0)).astype(np.int32)
+        B = solution.beta[:, support]
+        largest = gram.largest_diagonal()
+        return certify_jointly(
+            problem, solution.beta, lambda at: gram.exact_sums_each(support, B, at), solution.gradient, largest
+        )
+
+    def _keep(
+        self,
+        X: Any,
+        by_class: ByClass,
+        problems: Sequence[Any],
+        solutions: Sequence[Solution],
+        proofs: Sequence[Certificate],
+    ) -> None:
+        if self.multi_class != JOINT_STRATEGY:
+            super()._keep(X, by_class, problems, solutions, proofs)
+            return
+        problem, B, proof = problems[0], solutions[0].beta, proofs[0]
+        rows = np.unique(by_class.labels[problem.upper.any(axis=0)])
+        support, coefficients, intercepts = gather_scores(B, rows, len(self.classes_))
+        self._keep_support(X, by_class.order[support], coefficients, intercepts)
+        self.n_support_ = np.diff(np.searchsorted(support, by_class.edges)).astype(np.int32)
+        self._keep_course(X, solutions, in_order_of_samples(proofs, by_class))
+        squared_norm = -2.0 * (proof.dual + float(np.vdot(problem.linear, B)))
+        self.margin_ = 1.0 / math.sqrt(squared_norm) if squared_norm > 0.0 else math.inf
 
     def _check_probability(self) -> None:
         super()._check_probability()

@@ -116,9 +116,9 @@ class CrammerSingerProblem:
         )
 
 
-def crammer_singer_problem(labels: NDArray[np.integer], cost: Vector, n_classes: int) -> CrammerSingerProblem:
-    """The dual problem of the classes 0 .. n_classes - 1; ``labels`` are those of the samples, ``cost`` is C_i."""
-    own = labels == np.arange(n_classes)[:, None]
+def crammer_singer_problem(labels: NDArray[np.integer], cost: Vector) -> CrammerSingerProblem:
+    """The dual problem of the classes of the samples with a cost C_i > 0, in ascending order: the others are not there."""
+    own = labels == np.unique(labels[cost > 0.0])[:, None]
     return CrammerSingerProblem(linear=1.0 - own, upper=own * cost)
 
 

@@ -19,7 +19,7 @@ from maxmargin.estimators.by_class import ByClass
 from maxmargin.formulations import DualProblem, costs
 from maxmargin.gram import DoubledGram, Gram
 from maxmargin.kernels import Kernel, Precomputed
-from maxmargin.multiclass import gather_coefficients, one_vs_rest_scores, pair_decisions
+from maxmargin.multiclass import JOINT_STRATEGY, gather_coefficients, one_vs_rest_scores, pair_decisions
 from maxmargin.solution import Solution
 
 Vector = NDArray[np.float64]
@@ -97,6 +97,11 @@ class ValueAnswers(RegressorMixin, Answers):  # type: ignore[misc]
 
 class Classification(Task):
     def __init__(self, template: SVC, classes: NDArray[Any], labels: NDArray[np.intp], weights: Vector) -> None:
+        if template.multi_class == JOINT_STRATEGY:
+            raise ValueError(
+                f"multi_class={template.multi_class!r}: a grid is one of binary machines (use multi_class='ovo' or 'ovr', or "
+                "sklearn.model_selection.GridSearchCV)"
+            )
         self._template, self._classes, self._labels, self._weights = template, classes, labels, weights
         self._template.classes_ = classes
         self._by_class = ByClass.of(labels, len(classes), template.multi_class)

@@ -10,6 +10,8 @@ does not import scikit-learn.
     qp             an interior-point solver                          either problem
     subgradient    (stochastic) subgradient descent                  the primal, linear kernel
     lbfgs          a quasi-Newton method
+
+    crammer-singer decomposition of a CrammerSingerProblem           the dual of all classes at once
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from maxmargin.control import Control, Stop
 from maxmargin.formulations import DualProblem
 from maxmargin.gram import Gram
 from maxmargin.solution import Solution, Status, Trace
-from maxmargin.solvers import block_smo
+from maxmargin.solvers import block_smo, crammer_singer
 from maxmargin.solvers.choose import HARD_MARGIN, SOLVERS, Choice, Situation, Solver, choose_solver, require_known
 from maxmargin.solvers.options import SolverOptions, make_options
 
@@ -33,6 +35,7 @@ Vector = NDArray[np.float64]
 
 TOGETHER = 32  # small problems that are solved in one go, between two looks at the clock
 FAST = Choice("block-smo", "block-smo, the solver of the dual for every machine")
+JOINT = Choice("crammer-singer", "crammer-singer, the solver of the dual of a machine of all classes")
 
 
 def solve_each(
@@ -78,7 +81,7 @@ def _solve_one(
     start: Vector | None,
     options: SolverOptions | None,
 ) -> Solution:
-    solver = SOLVERS[choice.name]
+    solver = Solver(crammer_singer.solve) if choice is JOINT else SOLVERS[choice.name]
     told = {"options": options} if options is not None and solver.takes_options else {}
     solution = solver.solve(problem, gram, backend, stop, control, start, **told)
     if solution.status.converged or choice.then is None or control.ended() is not None:
@@ -88,13 +91,14 @@ def _solve_one(
 
 
 def _untouched(problem: DualProblem, status: Status) -> Solution:
-    start = np.zeros(len(problem)) if problem.start is None else problem.start
+    start = np.zeros_like(problem.linear) if problem.start is None else problem.start
     return Solution(start, problem.linear.copy(), status, np.inf, 0, Trace(), "none")
 
 
 __all__ = [
     "FAST",
     "HARD_MARGIN",
+    "JOINT",
     "SOLVERS",
     "Choice",
     "Situation",
