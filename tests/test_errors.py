@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
-from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.exceptions import ConvergenceWarning, DataConversionWarning, NotFittedError
 
-from maxmargin import SVC, Status
+from maxmargin import SVC, SVR, NuSVC, NuSVR, OneClassSVM, Status
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(60, 3))
@@ -272,3 +272,208 @@ def test_an_error_leaves_the_model_as_it_was() -> None:
     with pytest.raises(ValueError, match="Input X contains NaN"):
         model.fit(with_value(np.nan), y)
     np.testing.assert_array_equal(model.decision_function(X), before)
+
+
+# --- the rest of the family -----------------------------------------------------------------------------------------
+
+TARGETS = X[:, 0] + 0.1 * np.random.default_rng(3).normal(size=60)
+FAMILY = [(SVR, TARGETS), (NuSVR, TARGETS), (NuSVC, y), (OneClassSVM, None)]
+of_the_family = pytest.mark.parametrize(("machine", "labels"), FAMILY)
+of_regression = pytest.mark.parametrize("machine", [SVR, NuSVR])
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (SVR(C=0), "C=0: must be positive and finite (a large C is a tube that hardly any sample leaves)"),
+        (SVR(C=np.inf), "C=inf: must be positive and finite (a large C is a tube that hardly any sample leaves)"),
+        (NuSVR(C=-1.0), "C=-1.0: must be positive and finite (a large C is a tube that hardly any sample leaves)"),
+        (SVR(epsilon=-0.1), "epsilon=-0.1: must be a finite number >= 0"),
+        (SVR(epsilon=np.inf), "epsilon=inf: must be a finite number >= 0"),
+        (SVR(loss="hinge"), "loss='hinge': must be one of epsilon_insensitive, squared_epsilon_insensitive"),
+        *((machine(nu=nu), f"nu={nu!r}: must be in (0, 1]") for machine in (NuSVR, NuSVC, OneClassSVM) for nu in (0, -0.5, 1.5)),
+        *((machine(nu=np.nan), "nu=nan: must be a finite number") for machine in (NuSVR, NuSVC, OneClassSVM)),
+    ],
+    ids=str,
+)
+def test_a_bad_parameter_of_the_family(model: Any, message: str) -> None:
+    with pytest.raises(ValueError, match="^" + re.escape(message)):
+        model.fit(X, y)
+
+
+@of_the_family
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"tol": 0.0}, "tol=0.0: must be positive"),
+        ({"gamma": -2}, "gamma=-2: must be positive (or 'scale', or 'auto')"),
+        ({"sigma": 1.0, "gamma": 2.0}, "sigma=1.0 and gamma=2.0: they say the same; give one of them"),
+        ({"max_iter": -2}, "max_iter=-2: must be a whole number >= 0, or -1 for no limit"),
+        ({"kernel": "gauss"}, "kernel='gauss': must be one of linear, poly, rbf"),
+        ({"backend": "abacus"}, "backend='abacus': must be one of auto"),
+        ({"cache_size": 0}, "cache_size=0: must be positive (in MB; use 'auto' for half of the free memory)"),
+    ],
+)
+def test_a_bad_parameter_that_all_have(machine: Any, labels: Any, parameters: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match="^" + re.escape(message)):
+        machine(**parameters).fit(X, labels)
+
+
+@pytest.mark.parametrize("machine", [NuSVR, NuSVC, OneClassSVM])
+@pytest.mark.parametrize("nu", ["half", True, None])
+def test_a_nu_that_is_no_number(machine: Any, nu: Any) -> None:
+    with pytest.raises(TypeError, match=rf"^nu={nu!r}: must be a number$"):
+        machine(nu=nu).fit(X, y)
+
+
+@of_regression
+@pytest.mark.parametrize(("value", "what"), [(np.nan, "NaN"), (np.inf, "infinity"), (-np.inf, "infinity")])
+def test_targets_that_are_not_finite_are_placed(machine: Any, value: float, what: str) -> None:
+    bad = TARGETS.copy()
+    bad[[7, 9]] = value
+    message = f"Input y contains {what}: 2 such values, the first at row 7. Targets must be finite numbers: drop these rows"
+    with pytest.raises(ValueError, match="^" + re.escape(message)):
+        machine().fit(X, bad)
+    with pytest.raises(ValueError, match=rf"^Input y contains {what}"):
+        machine().fit(X, bad.tolist())
+
+
+@of_regression
+@pytest.mark.parametrize("scale", [1e16, 1e300])
+def test_targets_that_are_enormous(machine: Any, scale: float) -> None:
+    message = r"^y has values as large as \d.*: no arithmetic resolves errors of tol=0\.001 at that scale; scale the targets"
+    with pytest.raises(ValueError, match=message):
+        machine().fit(X, scale * TARGETS)
+
+
+@of_regression
+@pytest.mark.parametrize("scale", [1e-12, 1e-3, 1e6, 1e14])
+def test_targets_that_are_nearly_so(machine: Any, scale: float) -> None:
+    """tol is in units of y: tiny targets are all alike to it, and large ones are fitted as well as C allows."""
+    model = machine(**CLOCK).fit(X, scale * TARGETS)
+    assert model.status_ is Status.CONVERGED
+    assert model.certificate_.kkt_violation <= max(model.tol, 1e-12 * scale)
+    assert np.isfinite(model.predict(X)).all()
+    assert np.abs(model.predict(X)).max() <= 2.0 * scale * np.abs(TARGETS).max() + 0.1
+
+
+@of_regression
+@pytest.mark.parametrize(
+    ("targets", "message"),
+    [
+        (np.column_stack([TARGETS, TARGETS]), r"y should be a 1d array, got an array of shape \(60, 2\) instead"),
+        (TARGETS[:-1], r"inconsistent numbers of samples: \[60, 59\]"),
+        (None, "requires y to be passed, but the target y is None"),
+        (np.array(["red", "blue"] * 30), "could not convert string to float"),
+        (TARGETS + 1j, "Complex data not supported"),
+    ],
+    ids=["two columns", "too few", "none", "words", "complex"],
+)
+def test_targets_that_are_no_numbers(machine: Any, targets: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        machine().fit(X, targets)
+
+
+@of_regression
+def test_targets_in_a_column(machine: Any) -> None:
+    with pytest.warns(DataConversionWarning, match="A column-vector y was passed when a 1d array was expected"):
+        model = machine().fit(X, TARGETS[:, None])
+    np.testing.assert_array_equal(model.predict(X), machine().fit(X, TARGETS).predict(X))
+
+
+def test_targets_of_regression_are_no_classes() -> None:
+    with pytest.raises(ValueError, match="Unknown label type: continuous"):
+        NuSVC().fit(X, TARGETS)
+    with pytest.raises(ValueError, match="got 1 class"):
+        NuSVC().fit(X, np.ones(60))
+
+
+@of_the_family
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        (np.zeros(60), "all samples have zero or negative weights"),
+        (-np.ones(60), "all samples have zero or negative weights"),
+        (np.ones(59), r"inconsistent numbers of samples: \[60, 59\]"),
+        (np.ones((60, 1)), r"Sample weights must be 1D array or scalar, got shape \(60, 1\)"),
+        (np.full(60, np.nan), "Input sample_weight contains NaN"),
+        (np.full(60, np.inf), "Input sample_weight contains infinity"),
+    ],
+    ids=["zero", "negative", "too few", "two-dimensional", "NaN", "infinite"],
+)
+def test_bad_weights(machine: Any, labels: Any, weights: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        machine().fit(X, labels, sample_weight=weights)
+
+
+@of_the_family
+def test_a_negative_weight_counts_as_zero(machine: Any, labels: Any) -> None:
+    weights = np.where(np.arange(60) % 5 == 0, -3.0, 1.0)
+    options = {} if machine is SVR else {"nu": 0.3}
+    one, other = (machine(**options).fit(X, labels, sample_weight=w) for w in (weights, np.maximum(weights, 0.0)))
+    np.testing.assert_array_equal(one.dual_coef_, other.dual_coef_)
+
+
+@of_the_family
+@pytest.mark.parametrize(("value", "what"), [(np.nan, "NaN"), (np.inf, "infinity")])
+def test_features_that_are_not_finite(machine: Any, labels: Any, value: float, what: str) -> None:
+    message = rf"Input X contains {what}: 2 such values, the first at row 7, column 1\. {machine.__name__} needs finite numbers"
+    for container in (np.asarray, sp.csr_array):
+        with pytest.raises(ValueError, match=message):
+            machine().fit(container(with_value(value)), labels)
+        with pytest.raises(ValueError, match=message):
+            machine().fit(container(X), labels).predict(container(with_value(value)))
+
+
+@of_the_family
+def test_shapes_that_do_not_fit(machine: Any, labels: Any) -> None:
+    name = machine.__name__
+    with pytest.raises(ValueError, match=rf"Found array with 0 sample\(s\) .* required by {name}"):
+        machine().fit(X[:0], None if labels is None else labels[:0])
+    with pytest.raises(ValueError, match=rf"Found array with 0 feature\(s\) .* required by {name}"):
+        machine().fit(X[:, :0], labels)
+    with pytest.raises(ValueError, match=r"X has shape \(60, 3\): with kernel='precomputed' it must be a square matrix"):
+        machine(kernel="precomputed").fit(X, labels)
+    with pytest.raises(NotFittedError, match=f"This {name} instance is not fitted yet"):
+        machine().predict(X)
+    model = machine().fit(X, labels)
+    with pytest.raises(ValueError, match=f"X has 2 features, but {name} is expecting 3 features as input"):
+        model.predict(X[:, :2])
+    with pytest.raises(ValueError, match=rf"Found array with 0 sample\(s\) .* required by {name}"):
+        model.predict(X[:0])
+
+
+@of_the_family
+def test_features_of_every_scale(machine: Any, labels: Any) -> None:
+    options = CLOCK if machine is SVR else CLOCK | {"nu": 0.3}
+    large, small = (machine(**options).fit(scale * X, labels) for scale in (1e30, 1.0))
+    assert large.status_ is Status.CONVERGED
+    np.testing.assert_allclose(large.predict(1e30 * X), small.predict(X), atol=1e-5)
+    with pytest.raises(ValueError, match=r"X has values as large as \d.*, too large for the rbf kernel\..*standardise"):
+        machine(**CLOCK).fit(1e200 * X, labels)
+
+
+@of_the_family
+def test_an_indefinite_matrix_ends_at_a_stationary_point_of_each(machine: Any, labels: Any) -> None:
+    model = machine(kernel="precomputed", **CLOCK)
+    with pytest.warns(ConvergenceWarning, match="stationary point.*not positive semi-definite"):
+        model.fit(indefinite_matrix(), labels)
+    assert model.status_ is Status.STATIONARY
+    assert np.isfinite(model.predict(indefinite_matrix())).all()
+
+
+def test_an_indefinite_matrix_and_a_squared_loss_have_no_solution() -> None:
+    model = SVR(kernel="precomputed", loss="squared_epsilon_insensitive", C=1e3, **CLOCK)
+    with pytest.warns(ConvergenceWarning, match="Unbounded: the kernel is not positive semi-definite"):
+        model.fit(indefinite_matrix(), TARGETS)
+    assert model.status_ is Status.UNBOUNDED
+    assert np.isfinite(model.predict(indefinite_matrix())).all()
+
+
+@of_the_family
+def test_an_error_leaves_each_model_as_it_was(machine: Any, labels: Any) -> None:
+    model = machine().fit(X, labels)
+    before = model.predict(X)
+    with pytest.raises(ValueError, match="Input X contains NaN"):
+        model.fit(with_value(np.nan), labels)
+    np.testing.assert_array_equal(model.predict(X), before)
