@@ -8,17 +8,19 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from maxmargin import SVC
+from maxmargin import SVC, SVR, NuSVC, NuSVR, OneClassSVM
 
 settings.register_profile(
     "deterministic", derandomize=True, deadline=None, max_examples=40, suppress_health_check=list(HealthCheck)
 )
 settings.load_profile("deterministic")
+# a nu that happens to be too small for a margin; such cases are left out
+pytestmark = pytest.mark.filterwarnings("ignore:No margin")
 
 Matrix = NDArray[np.float64]
 #: Machines are solved to TOL here, so what is equal in theory is nearly so in the numbers.
@@ -32,10 +34,15 @@ class Case:
     X: Matrix
     y: Matrix
     options: dict[str, Any]
+    machine: type = SVC
 
-    def fit(self, X: Matrix | None = None, y: Matrix | None = None, weight: Matrix | None = None, **other: Any) -> SVC:
-        model = SVC(**self.options | other)
+    def fit(self, X: Matrix | None = None, y: Matrix | None = None, weight: Matrix | None = None, **other: Any) -> Any:
+        model = self.machine(**self.options | other)
         return model.fit(self.X if X is None else X, self.y if y is None else y, sample_weight=weight)
+
+
+def decisions(model: Any, X: Matrix) -> Matrix:
+    return model.predict(X) if isinstance(model, (SVR, NuSVR)) else model.decision_function(X)
 
 
 @st.composite
@@ -58,15 +65,36 @@ def cases(draw: st.DrawFn) -> Case:
     return Case(X, y, options)
 
 
+@st.composite
+def family(draw: st.DrawFn) -> Case:
+    """The other machines: noisy targets, a cloud with outliers, or two classes that a nu-machine can tell apart."""
+    case = draw(cases())
+    machine = draw(st.sampled_from([SVR, NuSVR, NuSVC, OneClassSVM]))
+    options = {name: case.options[name] for name in ("kernel", "gamma", "tol")}
+    y = case.y
+    if machine in (SVR, NuSVR):
+        options["C"] = case.options["C"]
+        rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+        y = np.sin(case.X[:, 0]) + draw(st.sampled_from([0.0, 0.3])) * rng.normal(size=len(y))
+    if machine is SVR:
+        options["epsilon"] = draw(st.sampled_from([0.0, 0.1, 0.5]))
+        options["loss"] = draw(st.sampled_from(["epsilon_insensitive", "squared_epsilon_insensitive"]))
+    else:
+        share = draw(st.sampled_from([0.1, 0.4, 0.7]))
+        options["nu"] = share * (2.0 * np.mean(y > 0) * 0.7 if machine is NuSVC else 1.0)  # 0.7: weights may change
+    return Case(case.X, y, options, machine)
+
+
 def assert_same_decisions(one: Matrix, other: Matrix) -> None:
-    np.testing.assert_allclose(one, other, rtol=CLOSE, atol=CLOSE)
+    np.testing.assert_allclose(one, other, rtol=CLOSE, atol=CLOSE * max(1.0, float(np.abs(one).max())))
 
 
-@given(cases(), st.randoms(use_true_random=False))
+@given(cases() | family(), st.randoms(use_true_random=False))
 def test_the_order_of_samples_does_not_matter(case, random):
     order = np.array(random.sample(range(len(case.y)), len(case.y)))
     one, other = case.fit(), case.fit(case.X[order], case.y[order])
-    assert_same_decisions(one.decision_function(case.X), other.decision_function(case.X))
+    assume(one.status_.converged)
+    assert_same_decisions(decisions(one, case.X), decisions(other, case.X))
     np.testing.assert_allclose(one.certificate_.gap_terms[order], other.certificate_.gap_terms, atol=CLOSE)
 
 
@@ -75,28 +103,29 @@ def test_swapping_the_labels_turns_the_decision_around(case):
     assert_same_decisions(case.fit().decision_function(case.X), -case.fit(y=-case.y).decision_function(case.X))
 
 
-@given(cases(), st.data())
+@given(cases() | family(), st.data())
 def test_a_row_twice_is_a_row_of_weight_two(case, data):
     row = data.draw(st.integers(0, len(case.y) - 1))
     twice = case.fit(np.vstack([case.X, case.X[[row]]]), np.append(case.y, case.y[row]))
     weight = np.ones(len(case.y))
     weight[row] = 2.0
     heavy = case.fit(weight=weight)
-    assert_same_decisions(twice.decision_function(case.X), heavy.decision_function(case.X))
+    assume(twice.status_.converged)
+    assert_same_decisions(decisions(twice, case.X), decisions(heavy, case.X))
     assert twice.certificate_.dual == pytest.approx(heavy.certificate_.dual, rel=CLOSE)
 
 
-@given(cases(), st.data())
+@given(cases() | family(), st.data())
 def test_a_row_of_weight_zero_is_not_there(case, data):
     row = data.draw(st.integers(2 * (len(case.y) > 4), len(case.y) - 1))
     kept = np.arange(len(case.y)) != row
-    if len(np.unique(case.y[kept])) < 2:
-        return
+    assume(len(np.unique(case.y[kept])) > 1)
     weight = kept.astype(float)
     without, light = case.fit(case.X[kept], case.y[kept]), case.fit(weight=weight)
+    assume(without.status_.converged)
     assert row not in light.support_
     assert light.certificate_.gap_terms[row] == 0.0
-    assert_same_decisions(without.decision_function(case.X), light.decision_function(case.X))
+    assert_same_decisions(decisions(without, case.X), decisions(light, case.X))
 
 
 @given(cases(), st.sampled_from([1e-3, 0.1, 7.0, 1e4]))
@@ -110,7 +139,7 @@ def test_scaling_the_kernel_is_scaling_C(case, factor):
     assert other.certificate_.dual * factor == pytest.approx(one.certificate_.dual, rel=CLOSE)
 
 
-@given(cases(), st.integers(0, 30))
+@given(cases() | family(), st.integers(0, 30))
 def test_a_certificate_bounds_the_distance_to_any_better_solution(case, steps):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # whether a few steps are enough depends on the data
