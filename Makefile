@@ -1,13 +1,14 @@
 # make demo     a model, its report and its picture, from a fresh clone
 # make test     everything that must hold: lint, types, tests, sanitizers
 # make bench    the comparison with other libraries (DATA=folder of data sets)
+# make pictures the pictures of docs/theory, drawn by the code of its pages
 
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 NATIVE := $(shell find native -type f) CMakeLists.txt pyproject.toml
 
-.PHONY: demo test lint types sanitize bench clean
+.PHONY: demo test lint types sanitize bench pictures clean
 
 demo: $(VENV)/.installed
 	$(BIN)/maxmargin train
@@ -16,7 +17,7 @@ test: $(VENV)/.installed lint types sanitize
 	$(BIN)/python -m pytest
 
 lint: $(VENV)/.installed
-	$(BIN)/ruff check src tests benchmarks
+	$(BIN)/ruff check src tests benchmarks docs
 
 types: $(VENV)/.installed
 	$(BIN)/mypy
@@ -31,6 +32,9 @@ sanitize: $(VENV)/.installed
 
 bench: $(VENV)/.peers
 	$(BIN)/python -m benchmarks $(if $(DATA),--data $(DATA))
+
+pictures: $(VENV)/.installed
+	$(BIN)/python docs/theory/make_pictures.py
 
 # Python sources are used in place, so only a change to the native code or to the project file installs again.
 $(VENV)/.installed: $(NATIVE)

@@ -429,3 +429,9 @@ def test_refitting_on_other_data() -> None:
     fresh = SVC(kernel="linear").fit(*DATA["iris"])
     np.testing.assert_array_equal(model.decision_function(DATA["iris"][0]), fresh.decision_function(DATA["iris"][0]))
     assert model.n_features_in_ == 4
+
+
+def test_one_feature_seen_as_a_column():
+    """x[:, None] is contiguous, though NumPy gives its second axis a stride of its own."""
+    x = np.linspace(-1.0, 1.0, 30)
+    assert SVC().fit(x[:, None], x > 0).score(x[:, None], x > 0) == 1.0

@@ -61,7 +61,7 @@ Kernel make_kernel(const std::string& name, double gamma, double coef0, double d
 
 template <class T, class S>
 Samples<T> dense_samples(const Matrix<const S>& X, const double* centre) {
-    if (X.stride(1) != 1) throw std::invalid_argument("X must be C-contiguous");
+    if (X.shape(1) > 1 && X.stride(1) != 1) throw std::invalid_argument("X must be C-contiguous");
     return Samples<T>(
         DenseView<S>{X.data(), static_cast<std::int64_t>(X.shape(0)), X.stride(0), static_cast<int>(X.shape(1))}, centre);
 }

@@ -85,6 +85,8 @@ def _draw_slack(
     from matplotlib.collections import LineCollection
 
     having = xi > 0.0
+    if not having.any():
+        return
     feet = points + (signs * xi)[:, None] * normal / (normal @ normal)
     ax.add_collection(LineCollection(
         list(np.stack([points[having], feet[having]], axis=1)), colors="#888888", linewidths=0.9, zorder=2, label="slack ξ / |w|",
