@@ -157,7 +157,7 @@ def test_float32_blocks_and_many_columns(monkeypatch: pytest.MonkeyPatch) -> Non
     beta = (problem.lower + problem.upper) * random.choice([0.0, 0.5, 1.0], size=60)
     exact = squared_spans(problem, beta, np.zeros(60), Matrix(K))
     monkeypatch.setattr(leave_one_out, "COLUMNS_AT_ONCE", 7)
-    np.testing.assert_array_equal(squared_spans(problem, beta, np.zeros(60), Matrix(K)), exact)
+    np.testing.assert_allclose(squared_spans(problem, beta, np.zeros(60), Matrix(K)), exact)
     single = squared_spans(problem, beta, np.zeros(60), Matrix(K.astype(np.float32)))
     np.testing.assert_allclose(single, exact, atol=5e-3)
     monkeypatch.setattr(leave_one_out, "MOST_FREE", 10)
@@ -290,6 +290,18 @@ def test_decisions_are_about_the_training_set(wrong: Any, message: str, noisy: A
         loo_decisions(model, *wrong(*noisy))
     with pytest.raises(TypeError, match="must be a fitted classifier"):
         loo_decisions("SVC", *noisy)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("parameters", "message"), [
+    ({"multi_class": "crammer_singer"}, "multi_class='crammer_singer': must be 'ovo' or 'ovr'"),
+    ({"solver": "dual-ascent"}, "solver='dual-ascent': its intercept is a weight"),
+])
+def test_machines_that_the_rule_is_not_about(parameters: dict[str, Any], message: str, noisy: Any) -> None:
+    X, y = noisy
+    with pytest.raises(ValueError, match=f"^{message}"):
+        loo_decisions(SVC(**parameters, tol=1e-2).fit(X, y), X, y)
+    with pytest.raises(ValueError, match=r"^probability='loo'.*(use|has)"):
+        SVC(**parameters, probability="loo").fit(X, y)
 
 
 # --- what does not matter ---------------------------------------------------------------------------------------------

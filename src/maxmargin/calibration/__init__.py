@@ -10,7 +10,7 @@ Vectors and blocks of a kernel matrix come in; no estimator, no solver and no X 
 
 from maxmargin.calibration.coupling import couple_pairs, normalise
 from maxmargin.calibration.held_out import start_from, stratified_folds
-from maxmargin.calibration.leave_one_out import leave_one_out_decisions, squared_spans, training_decisions
+from maxmargin.calibration.leave_one_out import leave_one_out_decisions, squared_spans, training_decisions, triangular_work
 from maxmargin.calibration.maps import MAPS, Isotonic, Map, Sigmoid
 
 __all__ = [
@@ -25,4 +25,5 @@ __all__ = [
     "start_from",
     "stratified_folds",
     "training_decisions",
+    "triangular_work",
 ]

@@ -114,6 +114,12 @@ def squared_spans(problem: DualProblem, beta: Vector, gradient: Vector, K: Kerne
     return np.where(beta == 0.0, 0.0, np.maximum(spans, 0.0))
 
 
+def triangular_work(problem: DualProblem, beta: Vector) -> int:
+    """About how many multiplications `squared_spans` takes."""
+    n_free = min(int(np.count_nonzero((problem.lower < beta) & (beta < problem.upper))), MOST_FREE)
+    return int(max(min(ENOUGH, len(beta)), LARGER * n_free)) ** 2 * int(np.count_nonzero(beta))
+
+
 def _free_variables(problem: DualProblem, beta: Vector, gradient: Vector) -> tuple[Indices, Vector]:
     """F, and the shift of each of its members.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +25,7 @@ from maxmargin.calibration import (
     normalise,
     stratified_folds,
     training_decisions,
+    triangular_work,
 )
 from maxmargin.certificates import Certificate
 from maxmargin.estimators import validation
@@ -39,6 +41,8 @@ Matrix = NDArray[np.float64]
 Indices = NDArray[np.int32]
 
 N_FOLDS = 5
+#: Multiplications that BLAS shares among threads to advantage; less is done by one sooner, above all on busy cores.
+WORTH_THREADS = 5_000_000_000
 #: A stored coefficient this close to its bound, relative to it, is at the bound.
 AT_BOUND = 1e-12
 
@@ -53,6 +57,10 @@ class ProbabilisticMachine(KernelMachine):
 
     @abstractmethod
     def _scale(self, problem: DualProblem, proof: Certificate) -> float: ...
+
+    def _augments_kernel(self) -> bool:
+        """Whether the intercept is a weight like the others."""
+        return False
 
     @abstractmethod
     def _choose(self, decisions: Matrix) -> NDArray[np.intp]: ...
@@ -100,7 +108,9 @@ class ProbabilisticMachine(KernelMachine):
             if folds and all(fold.begun for fold in folds):
                 decisions = np.empty(len(members))
             else:
-                decisions = run.without_one(self._kernel_blocks(X, by_class.order[members], run.solution.beta))
+                decisions = run.scale * self._leave_one_out(
+                    X, by_class.order[members], run.problem, run.solution.beta, run.solution.gradient, run.proof.bias
+                )
             for out, fold in zip(held_out, folds, strict=True):
                 if fold.begun:
                     decisions[out[members]] = fold.decisions()[out[members]]
@@ -113,13 +123,19 @@ class ProbabilisticMachine(KernelMachine):
         if trouble and self.status_.converged:  # of a fold
             self.status_, self.fit_status_ = trouble[0], 1
 
-    def _kernel_blocks(self, X: Any, samples: NDArray[np.intp], beta: Vector) -> KernelBlocks:
-        """The kernel matrix of these samples, in float32 where its error times a coefficient is nothing."""
+    def _leave_one_out(
+        self, X: Any, samples: NDArray[np.intp], problem: DualProblem, beta: Vector, gradient: Vector, bias: float
+    ) -> Vector:
+        """The decisions of a machine without each of its samples, from the kernel matrix of these, in float32 where its
+        error times a coefficient is nothing."""
         square, value = self._reach(X)
         error = ROUNDING * value * float(np.abs(beta).max(initial=0.0))
         single = len(samples) > SMALL and max(square, value) <= LARGEST_IN_FLOAT32 and error <= self.tol
-        dtype = np.dtype(np.float32 if single else np.float64)
-        return KernelBlocks(self.kernel_, X, samples, make_backend(self.backend), dtype)
+        backend = make_backend(self.backend)
+        K = KernelBlocks(self.kernel_, X, samples, backend, np.dtype(np.float32 if single else np.float64))
+        work = triangular_work(problem, beta)
+        with nullcontext() if work > WORTH_THREADS else backend.session(work):
+            return leave_one_out_decisions(problem, beta, gradient, bias, K)
 
     def _error(self, X: Any, by_class: ByClass, weights: Vector, unseen: Sequence[Vector]) -> float:
         """The share of samples, by weight, that are classified wrongly by these decisions of each machine.
@@ -248,10 +264,6 @@ class _Run:
         found = self.solution
         return self.scale * training_decisions(self.problem, found.beta, found.gradient, self.proof.bias)
 
-    def without_one(self, K: KernelBlocks) -> Vector:
-        found = self.solution
-        return self.scale * leave_one_out_decisions(self.problem, found.beta, found.gradient, self.proof.bias, K)
-
 
 def loo_decisions(
     model: ProbabilisticMachine, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
@@ -267,6 +279,11 @@ def loo_decisions(
     check_is_fitted(model)
     if model.multi_class == JOINT_STRATEGY:
         raise ValueError(f"multi_class={model.multi_class!r}: must be 'ovo' or 'ovr', as the span rule is of binary machines")
+    if model._augments_kernel():
+        raise ValueError(
+            f"solver={model.solver!r}: its intercept is a weight, which the span rule does not know about; use another solver, "
+            "or fit_intercept=False"
+        )
     samples, y = validation.samples(model, X, y, reset=False)
     if samples.shape != model.shape_fit_:
         raise ValueError(f"X has shape {samples.shape}: must be the training set of the model, of shape {model.shape_fit_}")
@@ -287,8 +304,7 @@ def loo_decisions(
         gradient = rho * (column[seen] - bias) + problem.linear
         if problem.shift is not None:
             gradient += problem.shift * beta
-        K = model._kernel_blocks(samples, seen, beta)
-        column[seen] = leave_one_out_decisions(problem, beta, gradient, rho * bias, K) / rho
+        column[seen] = model._leave_one_out(samples, seen, problem, beta, gradient, rho * bias) / rho
     return decisions[:, 0] if len(problems) == 1 else decisions
 
 

@@ -1,0 +1,133 @@
+"""Probabilities without refits against scikit-learn's calibration: ``python -m benchmarks.calibration --data DIR``.
+
+    loo             maxmargin's SVC(probability="loo")
+    cv              maxmargin's SVC(probability="cv")
+    scikit-learn    CalibratedClassifierCV(SVC(), ensemble=False) of scikit-learn
+    refits          the same around maxmargin's SVC(): what the rule saves, at the same speed of a fit
+
+All with the defaults of scikit-learn's SVC, on standardised features, by turns, each in fresh processes on the same cores.
+Log-loss and Brier score are those of the held-out part; the time is that of `fit`, the best of the repeats.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+from itertools import product
+from pathlib import Path
+from statistics import fmean, geometric_mean
+from typing import Any
+
+from .race import CALL_SECONDS, ROOT
+from .worker import keep_to_cores, seconds_of
+
+SETS = ("heart", "german", "ionosphere", "sonar", "fourclass", "splice", "svmguide1", "spambase")
+BUNDLED = ("breast_cancer", "moons")
+CONTESTANTS = ("loo", "cv", "scikit-learn", "refits")
+MOST_CALLS = 20
+SAME, FASTER = 1.01, 4.0  # the bars: scores of at most this, and speed of at least this, times scikit-learn's
+
+Scores = dict[str, float]
+
+
+def main() -> None:
+    options = parse()
+    if options.one:
+        print(json.dumps(measure(*options.one, options)))
+        return
+    results: dict[str, dict[str, Scores]] = {name: {} for name in options.sets}
+    for name, _ in product(options.sets, range(options.repeats)):
+        for who in options.contestants:
+            run = in_fresh_process(name, who, options)
+            best = min(run["seconds"], results[name].get(who, run)["seconds"])
+            results[name][who] = run | {"seconds": best}
+    print(report(results, options.contestants))
+
+
+def in_fresh_process(name: str, who: str, options: argparse.Namespace) -> Scores:
+    command = [sys.executable, "-m", "benchmarks.calibration", "--one", name, who, "--threads", str(options.threads)]
+    command += ["--data", str(options.data.resolve())] if options.data else []
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    if done.returncode:
+        sys.exit(f"{name}, {who}:\n{done.stderr}")
+    scores: Scores = json.loads(done.stdout.splitlines()[-1])
+    print(f"{name}: {who}: {scores}", file=sys.stderr, flush=True)
+    return scores
+
+
+def measure(name: str, who: str, options: argparse.Namespace) -> Scores:
+    """Fit and judge one contestant, in a process of its own: the cores are chosen before any numerical library is imported."""
+    keep_to_cores(options.threads)
+    import numpy as np
+    from sklearn.metrics import brier_score_loss, log_loss
+    from sklearn.preprocessing import StandardScaler
+
+    from .sets import problem
+
+    given = problem(name, None, options.data)
+    dtype = np.float64 if who == "scikit-learn" else given.X.dtype  # the one it works in
+    scaler = StandardScaler().fit(given.X)
+    X, X_test = (np.ascontiguousarray(scaler.transform(part), dtype=dtype) for part in (given.X, given.X_test))
+    model = contestant(who)
+    some = np.random.default_rng(0).permutation(len(X))[:100]
+    contestant(who).fit(X[some], given.y[some])  # first calls have costs of their own
+    seconds = min(seconds_of(lambda: model.fit(X, given.y), MOST_CALLS, CALL_SECONDS))
+    probability = model.predict_proba(X_test)[:, 1]
+    truth = given.y_test == model.classes_[1]
+    return {"log_loss": log_loss(truth, probability), "brier": brier_score_loss(truth, probability), "seconds": seconds}
+
+
+def contestant(who: str) -> Any:
+    from sklearn import svm
+    from sklearn.calibration import CalibratedClassifierCV
+
+    from maxmargin import SVC
+
+    if who in ("loo", "cv"):
+        return SVC(probability=who)
+    return CalibratedClassifierCV(SVC() if who == "refits" else svm.SVC(), ensemble=False)
+
+
+def report(results: dict[str, dict[str, Scores]], contestants: list[str]) -> str:
+    """A row for each set and the means: arithmetic of the scores, geometric of the speed relative to scikit-learn."""
+    lines = [f"{'':<14}" + "".join(f"{who:>24}" for who in contestants)]
+    lines.append(f"{'set':<14}" + f"{'log-loss':>10}{'Brier':>7}{'s':>7}" * len(contestants))
+    for name, row in results.items():
+        cells = (f"{row[who]['log_loss']:>10.4f}{row[who]['brier']:>7.4f}{row[who]['seconds']:>7.3g}" for who in contestants)
+        lines.append(f"{name:<14}" + "".join(cells))
+    means = {
+        who: {score: fmean(row[who][score] for row in results.values()) for score in ("log_loss", "brier")}
+        for who in contestants
+    }
+    lines.append(f"{'mean':<14}" + "".join(f"{m['log_loss']:>10.4f}{m['brier']:>7.4f}{'':>7}" for m in means.values()))
+    peer = "scikit-learn"
+    if peer not in contestants:
+        return "\n".join(lines)
+    for who in (who for who in contestants if who != peer):
+        speeds = [row[peer]["seconds"] / row[who]["seconds"] for row in results.values()]
+        scores = {score: means[who][score] / means[peer][score] for score in ("log_loss", "brier")}
+        met = "met" if max(scores.values()) <= SAME and geometric_mean(speeds) >= FASTER else "missed"
+        lines.append(
+            f"{who}: log-loss {scores['log_loss']:.3f} and Brier score {scores['brier']:.3f} times {peer}'s, "
+            f"{geometric_mean(speeds):.1f} times as fast (at least {min(speeds):.1f}); "
+            f"at most {SAME:g} and at least {FASTER:g} times: {met}"
+        )
+    return "\n".join(lines)
+
+
+def parse() -> argparse.Namespace:
+    formatter = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.calibration", description=__doc__, formatter_class=formatter)
+    parser.add_argument("--data", type=Path, help="folder with load.py and its sets; without it, scikit-learn's own sets")
+    parser.add_argument("--sets", nargs="+", metavar="SET")
+    parser.add_argument("--contestants", nargs="+", choices=CONTESTANTS, default=list(CONTESTANTS))
+    parser.add_argument("--threads", type=int, default=2, help="cores each process may use (default 2)")
+    parser.add_argument("--repeats", type=int, default=3, help="processes for each contestant and set (default 3)")
+    parser.add_argument("--one", nargs=2, metavar=("SET", "CONTESTANT"), help="measure this alone, in this process")
+    options = parser.parse_args()
+    options.sets = options.sets or list(SETS if options.data else BUNDLED)
+    return options
+
+
+if __name__ == "__main__":
+    main()
