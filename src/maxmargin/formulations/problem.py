@@ -94,16 +94,18 @@ class DualProblem:
             room = np.minimum(np.abs(beta[group] - bound), abs(residual))
             turn = np.argsort(reluctance[group], kind="stable")
             beta[group.start + turn] -= np.sign(residual) * fill_up(room[turn], abs(residual))
-        return beta
+        return np.clip(beta, self.lower, self.upper)  # rounding may have led out by a hair
 
     def vertex(self, gradient: Vector) -> Vector:
         """The feasible point farthest down a gradient, where Frank and Wolfe's method would go: as much as the sums allow
         at the upper bound, where the gradient is lowest. The boxes must be finite."""
+        if not self.coupled:
+            return np.where(gradient < 0.0, self.upper, self.lower)
         beta = self.lower.copy()
         for group, residual in zip(self.groups, self.residuals(beta), strict=True):
             turn = group.start + np.argsort(gradient[group], kind="stable")
             beta[turn] += fill_up((self.upper - self.lower)[turn], -residual)
-        return beta
+        return np.minimum(beta, self.upper)  # rounding may have led out by a hair
 
     def carry_over(self, other: DualProblem, beta: Vector, gradient: Vector | None = None) -> tuple[Vector, float]:
         """What `beta`, the solution of a problem over the same kernel matrix with another box, is here; and the factor r for
