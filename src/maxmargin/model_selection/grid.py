@@ -37,6 +37,8 @@ Mask = NDArray[np.bool_]
 #: Up to this many samples a kernel matrix is kept as a whole, and chains run side by side; beyond, one after the other.
 WHOLE = 8192
 ROWS_AT_ONCE = 512
+#: Of the support vectors in a first guess at the solution.
+FIRST_SHARE = 0.25
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,7 @@ class Grid:
         for k, kernel in enumerate(self.kernels):
             gram = self.backend.gram(kernel, self.X, np.dtype(np.float32), self.cache_bytes, self.task.edges)
             for fold in range(len(self.folds)):
-                yield from self._chain(k, gram, fold, control)
+                yield from self._chain(k, gram, fold, control.share())
 
     def _run_side_by_side(self, control: Control) -> Iterator[Fit]:
         """Chains of at most two kernels at a time, so that a thread that is done with one kernel goes on with the next."""
@@ -152,17 +154,18 @@ class Grid:
             last = (problems, solutions)
             yield Fit(k, point, fold, score, gap, status, fitted - started, time.perf_counter() - fitted)
 
-
     def _begin(self, problem: DualProblem, gram: Gram, control: Control) -> Solution:
-        """From zero; or, where C is so small that most duals end at a bound, from where two steps of Frank and Wolfe lead."""
+        """From zero; or, where C is so small that most duals end at a bound, from where two steps of Frank and Wolfe lead. In
+        the first of them a few support vectors stand for all."""
         start = known = None
-        if problem.shift is None:
-            point, gradient = np.zeros(len(problem)), problem.linear
-            for _ in range(2):
-                point = problem.vertex(gradient)
+        if problem.shift is None and gram.remembers:
+            point = problem.vertex(problem.linear)
+            for share in (FIRST_SHARE, 1.0):
+                support = np.flatnonzero(point).astype(np.int32)[:: round(1.0 / share)]
                 gradient = problem.linear.copy()
-                support = np.flatnonzero(point).astype(np.int32)
-                gram.accumulate(support, point[support], gradient)
+                gram.accumulate(support, point[support] / share, gradient)
+                if share < 1.0:
+                    point = problem.vertex(gradient)
             if problem.violation(point, gradient) < problem.violation(np.zeros(len(problem)), problem.linear):
                 start, known = point, (point, gradient)
         return block_smo.solve(problem, gram, self.backend, self.stop, control, start, known)
