@@ -91,15 +91,14 @@ private:
     // with variables of two groups can be scanned for either.
     struct Group {
         Group(int first, int last, int padded)
-            : first(first), last(last), first_chunk(first / chunk), end_chunk(in_chunks(last) / chunk), up_bar(padded), risen(padded),
-              down(padded), gains(padded) {
+            : first(first), last(last), first_chunk(first / chunk), end_chunk(in_chunks(last) / chunk), up_bar(padded), down(padded) {
             std::fill_n(up_bar.data(), padded, forbidden);
             std::fill_n(down.data(), padded, 0.0f);
         }
         int first, last;             // variables
         int first_chunk, end_chunk;  // the chunks they are in
-        Buffer<double> up_bar, risen;  // risen = gradient + up_bar
-        Buffer<float> down, gains;
+        Buffer<double> up_bar;
+        Buffer<float> down;
         int i = 0, j = 0;
         double lowest_up = forbidden, violation = 0.0;
         float gain = 0.0f;
@@ -133,15 +132,18 @@ private:
             const auto first = chunk_lowest.begin();
             const int c = static_cast<int>(std::min_element(first + g.first_chunk, first + g.end_chunk) - first);
             g.lowest_up = g.first_chunk < g.end_chunk ? chunk_lowest[c] : forbidden;
-            if (g.lowest_up < forbidden) g.i = c * chunk + place_of(g.risen.data() + c * chunk, g.lowest_up);
+            if (g.lowest_up >= forbidden) continue;
+            move_chunk(g, c * chunk, a, b, 0.0);  // once more, as the others have overwritten what it left behind
+            g.i = c * chunk + place_of(barred_in_chunk, g.lowest_up);
         }
     }
 
-    // These two are kept out of line: inlined, their pointers lose `__restrict`, and the loops are not vectorised.
+    // These two are kept out of line: inlined, their pointers lose `__restrict`, and the loops are not vectorised. What they rate
+    // stays behind for one chunk only, where it costs no memory traffic.
     [[gnu::noinline]] double move_chunk(Group& g, int at, const T* row_a, const T* row_b, double t) {
         const T *__restrict a = row_a + at, *__restrict b = row_b + at;
         const double* __restrict bar = g.up_bar.data() + at;
-        double *__restrict G = gradient.data() + at, *__restrict barred = g.risen.data() + at;
+        double *__restrict G = gradient.data() + at, *__restrict barred = barred_in_chunk;
         double lowest = forbidden;
 #pragma omp simd reduction(min : lowest)
         for (int k = 0; k < chunk; ++k) {
@@ -164,7 +166,8 @@ private:
             const auto first = chunk_gain.begin();
             const int c = static_cast<int>(std::max_element(first + g.first_chunk, first + g.end_chunk) - first);
             g.gain = chunk_gain[c];
-            g.j = c * chunk + place_of(g.gains.data() + c * chunk, g.gain);
+            rate_chunk(g, c, row_i);
+            g.j = c * chunk + place_of(gains_in_chunk, g.gain);
             g.violation = *std::max_element(chunk_violation.begin() + g.first_chunk, chunk_violation.begin() + g.end_chunk);
             if (!best || g.gain > best->gain) best = &g;
             worst = std::max(worst, g.violation);
@@ -180,7 +183,7 @@ private:
         const T* __restrict K_i = row_i + at;
         const double* __restrict G = gradient.data() + at;
         const float *__restrict may_fall = group.down.data() + at, *__restrict k_jj = diagonal.data() + at;
-        float* __restrict gain = group.gains.data() + at;
+        float* __restrict gain = gains_in_chunk;
         float best = 0.0f, worst = 0.0f;
 #pragma omp simd reduction(max : best, worst)
         for (int k = 0; k < chunk; ++k) {
@@ -400,6 +403,8 @@ private:
     std::vector<signed char> free_now;
     std::vector<float> chunk_gain, chunk_violation;
     std::vector<double> chunk_lowest;
+    alignas(64) double barred_in_chunk[chunk];  // G of those that may rise, in the chunk looked at last
+    alignas(64) float gains_in_chunk[chunk];
     int i = 0, j = 0, n_free = 0;  // i and j: the pair (or coordinate) to move
     double lowest_curvature = 0.0;
 
