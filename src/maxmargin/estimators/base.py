@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import replace
+from itertools import cycle
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -119,18 +120,21 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
             if choice.augments_kernel:
                 parts = [AugmentedGram(part) for part in parts]
 
-            def run(some: Sequence[DualProblem], starts: list[Vector] | None) -> None:
+            def run(some: Sequence[DualProblem], grams: Sequence[Gram], starts: list[Vector] | None) -> None:
                 stop = Stop(self.tol, self.gap_tol)
-                ahead = solve_each(choice, some, parts, backend, stop, control, starts, options)
-                for control.machine, (problem, part) in enumerate(zip(some, parts, strict=True), len(solutions)):
+                ahead = solve_each(choice, some, grams, backend, stop, control, starts, options)
+                for control.machine, (problem, gram) in enumerate(zip(some, grams, strict=True), len(solutions)):
                     with tasks.machine():
                         solutions.append(next(ahead))
-                        proofs.append(self._prove(problem, part, solutions[-1]))
+                        proofs.append(self._prove(problem, gram, solutions[-1]))
 
-            run(problems, self._starts(problems))
-            for fold in folds:
-                done = zip(fold, problems, solutions[: len(problems)], strict=True)
-                run(fold, [start_from(problem, whole, solution) for problem, whole, solution in done])
+            run(problems, parts, self._starts(problems))
+            further = [problem for fold in folds for problem in fold]
+            starts = None
+            if max(map(len, further), default=0) > SMALL:  # the others are solved side by side, and sooner
+                wholes = zip(further, cycle(problems), cycle(solutions[:]))
+                starts = [start_from(problem, whole, solution) for problem, whole, solution in wholes]
+            run(further, list(parts) * len(folds), starts)
         self._last = (problems, [solution.beta for solution in solutions[: len(problems)]]) if self.warm_start else None
         return solutions, proofs
 
