@@ -10,11 +10,12 @@ import pytest
 from scipy.sparse import csr_matrix
 from sklearn.datasets import load_iris, make_blobs, make_moons
 from sklearn.decomposition import PCA
+from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from maxmargin import SVC
-from maxmargin.plots import decision_boundary, free_support, gap_trace, save
+from maxmargin import SVC, SVCCV, SVRCV, C_path
+from maxmargin.plots import decision_boundary, free_support, gap_trace, heat_map, regularisation_path, save
 
 matplotlib = pytest.importorskip("matplotlib")
 matplotlib.use("Agg")
@@ -221,6 +222,93 @@ def test_gap_trace_of_a_real_fit(moons):
     ax = gap_trace(moons[2])
     assert moons[2].status_.value in ax.get_title(loc="left")
     assert ax.get_yscale() == "log"
+
+
+# --- paths and grids ---------------------------------------------------------------------------
+
+
+def test_a_path_over_its_C(moons):
+    X, y, _ = moons
+    path = C_path(X, y, np.logspace(-2, 2, 6))
+    ax = regularisation_path(path)
+    lines = {line.get_label(): line.get_xydata() for line in ax.lines}
+    np.testing.assert_array_equal(lines["score"], np.column_stack([path.Cs, path.scores]))
+    shares = [len(machine.support_) / 120 for machine in path.machines]
+    np.testing.assert_array_equal(lines["share of support vectors"], np.column_stack([path.Cs, shares]))
+    best = path.best()
+    assert lines[f"best: C = {best.C:.4g}, score {path.scores.max():.4g}"][0, 0] == best.C
+    assert ax.get_xscale() == "log"
+    (gaps,) = (line for other in ax.figure.axes if other is not ax for line in other.lines)
+    np.testing.assert_allclose(gaps.get_ydata(), [proof.relative_gap for proof in path.certificates])
+    assert gaps.axes.get_yscale() == "log"
+    assert f"at most {gaps.get_ydata().max():.1e}" in ax.get_title(loc="left")
+
+
+def cells(ax):
+    """Return the scores that are drawn, the corners of the cells, and the ring."""
+    (mesh,) = ax.collections
+    corners = mesh.get_coordinates()
+    return np.ma.asarray(mesh.get_array()), corners[0, :, 0], corners[:, 0, 1], [line.get_xydata()[0] for line in ax.lines]
+
+
+def test_heat_map(moons):
+    X, y, _ = moons
+    Cs, gammas = [10.0, 0.1, 1.0], [0.5, 8.0]
+    search = SVCCV(Cs=Cs, gammas=gammas, cv=3).fit(X, y)
+    ax = heat_map(search)
+    scores, left, bottom, (ring,) = cells(ax)
+    assert (ax.get_xscale(), ax.get_yscale()) == ("log", "log")
+    np.testing.assert_allclose(left, 10.0 ** np.array([-1.5, -0.5, 0.5, 1.5]))
+    np.testing.assert_allclose(bottom, [0.125, 2.0, 32.0])
+    assert {**search.best_params_} == {"C": ring[0], "gamma": ring[1]}
+    for point, score in zip(search.cv_results_["params"], search.cv_results_["mean_test_score"], strict=True):
+        column, row = np.searchsorted(left, point["C"]) - 1, np.searchsorted(bottom, point["gamma"]) - 1
+        assert scores[row, column] == score
+    title = ax.get_title(loc="left")
+    assert f"best score {search.best_score_:.4g} at C = {search.best_params_['C']:.4g}" in title
+    assert "3 folds" in title
+    assert "slice" not in title
+    theirs = GridSearchCV(SVC(), {"C": Cs, "gamma": gammas}, cv=3).fit(X, y)
+    np.testing.assert_array_equal(cells(heat_map(theirs))[0], scores)
+
+
+def test_heat_map_of_a_slice_and_of_one_cell(moons):
+    X, y, _ = moons
+    search = SVRCV(Cs=[1.0, 10.0], gammas=[1.0], epsilons=[0.5, 0.1], cv=3).fit(X, y)
+    ax = heat_map(search)
+    best = search.best_params_["epsilon"]
+    assert ax.get_title(loc="left").endswith(f"slice at epsilon = {best}")
+    scores, _, bottom, _ = cells(ax)
+    assert scores.shape == (1, 2)
+    assert bottom[0] < 1.0 < bottom[1]
+    shown = search.cv_results_["param_epsilon"] == best
+    np.testing.assert_array_equal(scores[0], search.cv_results_["mean_test_score"][shown])
+
+
+def test_heat_map_of_an_unfinished_grid(moons):
+    X, y, _ = moons
+    search = SVCCV(Cs=[0.1, 10.0], gammas=[1.0, 2.0], cv=3, refit=False).fit(X, y)
+    search.cv_results_["mean_test_score"][0] = np.nan
+    assert cells(heat_map(search))[0].mask.sum() == 1
+    search.cv_results_["mean_test_score"][:] = np.nan
+    ax = heat_map(search)
+    assert cells(ax)[3] == []
+    assert ax.get_title(loc="left") == "no point is done on all folds"
+
+
+def test_heat_map_needs_both_parameters(moons):
+    X, y, _ = moons
+    search = GridSearchCV(SVC(), {"C": [1.0, 2.0]}, cv=3).fit(X, y)
+    with pytest.raises(ValueError, match="the grid has no gamma: the picture is of C and gamma"):
+        heat_map(search)
+
+
+def test_paths_and_grids_are_drawn_into_the_axes_given(moons):
+    X, y, _ = moons
+    _, axes = matplotlib.pyplot.subplots(1, 2)
+    assert regularisation_path(C_path(X, y, [1.0]), axes[0]) is axes[0]
+    assert heat_map(SVCCV(Cs=[1.0], gammas=[1.0], cv=2).fit(X, y), axes[1]) is axes[1]
+    assert len(matplotlib.pyplot.get_fignums()) == 1
 
 
 # --- files -------------------------------------------------------------------------------------
