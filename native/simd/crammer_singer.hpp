@@ -10,13 +10,13 @@
 //     S_m = max(0, D_m - theta) / a   with theta such that   sum_m max(0, D_m - theta) = a C_i.
 // Lower theta from the highest ceiling past one after the other, until the sum is large enough.
 //
-// Pairs. Of many rows a sample has a share in two or three, and few others have a gradient that comes near. So the tile is solved
-// over some pairs (row, sample) only: those with a share, and for each sample a few others with the highest gradients. Row m keeps
+// Pairs. Of many rows a sample has a share in two or three, and few others have a gradient that comes near. So steps are taken
+// over some pairs (row, sample) only: those with a share, and for each sample the other row with the highest gradient. Row m keeps
 // the gradients of its own samples side by side, and the kernel values between them, copied from the tile when they are first
-// needed. What the move did to all other pairs is the caller's to find out.
+// needed. When the chosen pairs are done, the others are told, and pairs are chosen anew.
 //
-// Order. The samples with the largest violations first (in greedy order, an order of magnitude fewer steps than in turn): *sweeps*
-// over the *hot* samples pass over those with less than a part of the worst violation among them.
+// Order. The samples with the largest violations first, which takes several times fewer steps than to go from one to the next:
+// *sweeps* over the *hot* samples pass over those with less than a part of the worst violation among them.
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -38,77 +38,65 @@ template <class T>
 class InnerCrammerSinger {
 public:
     explicit InnerCrammerSinger(JointTileProblem<T>& problem)
-        : p(problem), K(problem.K), m(K.size()), n_rows(problem.n_rows), lists(n_rows), starts(m + 1, 0), total(m, 0.0), moved(m, 0),
-          ceilings(n_rows), shares(n_rows), order(n_rows) {
-        choose_pairs();
-        lay_out_rows();
-    }
+        : p(problem), K(problem.K), m(K.size()), n_rows(problem.n_rows), starts(m + 1, 0), violations(m), ceilings(n_rows),
+          shares(n_rows), order(n_rows) {}
 
     TileResult solve() {
-        TileResult result;
-        while (true) {
-            result.violation = find_hot_samples();
-            if (result.violation <= p.tolerance || result.steps >= p.max_steps) break;
-            const double goal = std::max(p.tolerance, cooled * result.violation);
-            double worst = result.violation;
-            while (worst > goal && result.steps < p.max_steps) {
-                const double worth = std::max(goal, worth_a_step * worst);
-                worst = goal;
-                for (int i : hot_samples) {
-                    const double violation = violation_of(i);
-                    worst = std::max(worst, std::min(violation, worth));
-                    if (violation <= worth || result.steps >= p.max_steps) continue;
-                    minimise_over(i);
-                    ++result.steps;
-                }
+        while ((result.violation = worst_of_all_pairs()) > p.tolerance && result.steps < p.max_steps) {
+            choose_pairs();
+            lay_out_rows();
+            while (sweep_over_hot_samples()) {
             }
+            tell_all_pairs();
         }
-        for (int i = 0; i < m; ++i)
-            for (int q = starts[i]; q < starts[i + 1]; ++q) {
-                const std::size_t at = place(pairs[q].row, i);
-                if (moved[i]) p.beta[at] = p.upper[at] - pairs[q].share;
-                p.gradient[at] = gradient[pairs[q].slot];
-            }
-        result.lowest_curvature = lowest_curvature;
         return result;
     }
 
 private:
     struct Pair {
-        int row, slot;  // where its gradient is
+        int row, slot;      // slot: where its gradient is
         double share, bar;  // bar: 0 if there is a share, else `forbidden`
     };
     struct List {  // the pairs of a row
         std::vector<int> samples;
-        int first = 0;            // slot of the first
-        bool everyone = false;    // slot k is sample k's, and a row of the tile serves as it is
-        std::size_t block = 0;    // where the kernel values between its samples are
+        int first = 0;          // their first slot
+        bool everyone = false;  // the slots are those of all samples, and a row of the tile serves as it is
+        std::size_t block = 0;  // where the kernel values between the samples are
         int size() const { return static_cast<int>(samples.size()); }
     };
 
     std::size_t place(int row, int i) const { return static_cast<std::size_t>(row) * m + i; }
 
-    // The pairs with a share, and the contenders: the other rows with the highest gradients, in a tie not the same for all samples.
+    double worst_of_all_pairs() const {
+        std::vector<double> highest(m, -forbidden), lowest(m, forbidden);
+        for (int c = 0; c < n_rows; ++c)
+            for (int i = 0; i < m; ++i) {
+                const double G = p.gradient[place(c, i)];
+                highest[i] = larger(highest[i], G);
+                if (p.upper[place(c, i)] > p.beta[place(c, i)]) lowest[i] = smaller(lowest[i], G);
+            }
+        double worst = 0.0;
+        for (int i = 0; i < m; ++i) worst = larger(worst, highest[i] - lowest[i]);
+        return worst;
+    }
+
+    // In a tie of the highest gradients, as there is at the start, not the same row for all samples.
     void choose_pairs() {
-        std::vector<char> wanted(n_rows);
+        lists.assign(n_rows, {});
+        pairs.clear();
+        total.assign(m, 0.0);
+        moved.assign(m, 0);
         for (int i = 0; i < m; ++i) {
-            int n_others = n_rows;
-            for (int c = 0; c < n_rows; ++c) {
+            int contender = -1;
+            for (int k = 0; k < n_rows; ++k) {
+                const int c = (i + k) % n_rows;
                 total[i] += p.upper[place(c, i)];
-                wanted[c] = p.upper[place(c, i)] > p.beta[place(c, i)];
-                n_others -= wanted[c];
-            }
-            for (int r = 0; r < std::min(contenders, n_others); ++r) {
-                int best = -1;
-                for (int k = 0; k < n_rows; ++k) {
-                    const int c = (i + k) % n_rows;
-                    if (!wanted[c] && (best < 0 || p.gradient[place(c, i)] > p.gradient[place(best, i)])) best = c;
-                }
-                wanted[best] = 1;
+                if (p.upper[place(c, i)] > p.beta[place(c, i)]) continue;
+                if (contender < 0 || p.gradient[place(c, i)] > p.gradient[place(contender, i)]) contender = c;
             }
             for (int c = 0; c < n_rows; ++c) {
-                if (!wanted[c]) continue;
                 const double share = p.upper[place(c, i)] - p.beta[place(c, i)];
+                if (share <= 0.0 && c != contender) continue;
                 pairs.push_back({c, lists[c].size(), share, share > 0.0 ? 0.0 : forbidden});
                 lists[c].samples.push_back(i);
             }
@@ -126,10 +114,9 @@ private:
             slots += list.everyone ? m : list.size();
             entries += list.everyone ? 0 : static_cast<std::size_t>(list.size()) * list.size();
         }
-        gradient = Buffer<double>(slots);
-        copies = Buffer<T>(entries);
+        gradient.assign(slots, 0.0);
         copied.assign(slots, 0);
-        std::fill_n(gradient.data(), slots, 0.0);
+        if (copies.size() < entries) copies = Buffer<T>(entries);
         for (int i = 0; i < m; ++i)
             for (int q = starts[i]; q < starts[i + 1]; ++q) {
                 Pair& pair = pairs[q];
@@ -137,6 +124,40 @@ private:
                 pair.slot = list.first + (list.everyone ? i : pair.slot);
                 gradient[pair.slot] = p.gradient[place(pair.row, i)];
             }
+    }
+
+    // B and the gradient of all pairs, after the chosen ones have moved.
+    void tell_all_pairs() {
+        for (int i = 0; i < m; ++i)
+            for (int q = starts[i]; moved[i] && q < starts[i + 1]; ++q) {
+                double& beta = p.beta[place(pairs[q].row, i)];
+                const double after = p.upper[place(pairs[q].row, i)] - pairs[q].share;
+                if (after != beta) move_gradient(p.gradient + place(pairs[q].row, 0), K.row(i), after - beta, m);
+                beta = after;
+            }
+    }
+
+    // Sweep until the hot samples have cooled down; false if there is nothing to do.
+    bool sweep_over_hot_samples() {
+        double worst = 0.0;
+        for (int i = 0; i < m; ++i) worst = larger(worst, violations[i] = violation_of(i));
+        if (worst <= p.tolerance || result.steps >= p.max_steps) return false;
+        hot_samples.clear();
+        for (int i = 0; i < m; ++i)
+            if (violations[i] > hot * worst) hot_samples.push_back(i);
+        const double goal = std::max(p.tolerance, cooled * worst);
+        while (worst > goal && result.steps < p.max_steps) {
+            const double worth = std::max(goal, worth_a_step * worst);
+            worst = goal;
+            for (int i : hot_samples) {
+                const double violation = violation_of(i);
+                worst = std::max(worst, std::min(violation, worth));
+                if (violation <= worth || result.steps >= p.max_steps) continue;
+                minimise_over(i);
+                ++result.steps;
+            }
+        }
+        return true;
     }
 
     double violation_of(int i) const {
@@ -149,21 +170,11 @@ private:
         return larger(highest - lowest, 0.0);  // without any share nothing can move
     }
 
-    // Returns the worst violation of all.
-    double find_hot_samples() {
-        double worst = 0.0;
-        hot_samples.clear();
-        for (int i = 0; i < m; ++i) worst = larger(worst, violation_of(i));
-        for (int i = 0; i < m; ++i)
-            if (violation_of(i) > hot * worst) hot_samples.push_back(i);
-        return worst;
-    }
-
     void minimise_over(int i) {
         Pair* own = pairs.data() + starts[i];
         const int count = starts[i + 1] - starts[i];
         const double met = static_cast<double>(K.row(i)[i]);
-        if (met < 0.0) lowest_curvature = -1.0;
+        if (met < 0.0) result.lowest_curvature = -1.0;
         const double curvature = std::max(met, static_cast<double>(curvature_floor));
         for (int r = 0; r < count; ++r) ceilings[r] = gradient[own[r].slot] + curvature * own[r].share;
         const double theta = threshold(count, curvature * total[i]);
@@ -217,16 +228,15 @@ private:
     JointTileProblem<T>& p;
     const Tile<T>& K;
     const int m, n_rows;
+    TileResult result;
     std::vector<List> lists;
     std::vector<Pair> pairs;  // sample by sample: those of i from starts[i] on
     std::vector<int> starts, hot_samples;
-    std::vector<double> total;
+    std::vector<double> total, gradient, violations;
     std::vector<char> moved, copied;
-    Buffer<double> gradient;
     Buffer<T> copies;
     std::vector<double> ceilings, shares;  // of the sample that moves
     std::vector<int> order;
-    double lowest_curvature = 0.0;
 };
 
 template <class T>

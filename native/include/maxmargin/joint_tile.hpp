@@ -16,7 +16,7 @@ struct JointTileProblem {
     int n_rows;
     const double* upper;  // row by row, as are beta and gradient
     double* beta;         // in: B0; out: the solution
-    double* gradient;     // in: G; out: the gradient at the solution, of the variables that took part
+    double* gradient;     // in: G; out: the gradient at the solution
     double tolerance;     // stop at this violation
     long max_steps;       // minimisations over one sample
 };

@@ -92,8 +92,7 @@ class Backend(ABC):
     def solve_joint_tile(
         self, tile: Any, problem: CrammerSingerProblem, B: Matrix, gradient: Matrix, tolerance: float, max_steps: int
     ) -> TileResult:
-        """The same for a problem with several rows of variables. A backend may leave out variables that are unlikely to
-        move; the gradient is then that of the others."""
+        """The same for a problem with several rows of variables."""
 
     def solve_tiles(
         self,

@@ -1,14 +1,13 @@
 """The solver of Crammer and Singer's machine: decomposition, with inner solves that go from sample to sample.
 
     repeat
-        1. working set: the violators, and the samples with shares in several rows
+        1. working set: the violators, the samples with shares in several rows, and the next ones to become violators
         2. minimise over the working set, to a tenth of the present violation
         3. kernel rows of the samples that moved update the gradient of all, each row for all rows of B at once
     until no sample violates the optimality conditions by more than tol
 
 The working set grows with the samples that have shares in several rows, so that in the end it holds all of them if memory
-allows, and violators then come from outside only. If there are too many violators they are drawn at random: the worst ones
-resemble each other.
+allows. If there are too many violators they are drawn at random: the worst ones resemble each other.
 
 **Arithmetic.** B and the gradient are float64. Kernel entries are float32 while that suffices: a change of B puts the gradient
 off by about ROUNDING times its size. When all violations are within tol but these errors add up to more than a part of it, the
@@ -97,18 +96,19 @@ class _Run:
         raise AssertionError("unreachable")
 
     def _choose(self, seed: int) -> Indices:
-        """The violators and, as far as there is room, the other samples with shares in several rows."""
+        """The violators; as far as there is room the other samples with shares in several rows; and then those which are the
+        next to become violators."""
         rng = np.random.default_rng(seed)
-        several = (self.problem.upper > self.B).sum(axis=0) > 1
+        clearance = self.problem.clearance(self.B, self.gradient)
         violating = self.violations > NEGLIGIBLE * self.stop.tol
-        size = int(np.clip(ROOM * several.sum(), SMALLEST, LARGEST))
-        chosen, others = np.flatnonzero(violating), np.flatnonzero(several & ~violating)
-        if len(chosen) > size:
-            chosen = np.append(rng.choice(chosen, size - 1, replace=False), self.violations.argmax())
-        room = size - len(chosen)
-        if len(others) > room:
-            others = rng.choice(others, room, replace=False)
-        return np.unique(np.concatenate([chosen, others])).astype(np.int32)
+        size = int(np.clip(ROOM * np.isneginf(clearance).sum(), SMALLEST, LARGEST))
+        violators, others = np.flatnonzero(violating), rng.permutation(np.flatnonzero(~violating))
+        if len(violators) >= size:
+            chosen = np.append(rng.choice(violators, size - 1, replace=False), self.violations.argmax())
+        else:
+            nearest = np.argsort(clearance[others], kind="stable")[: size - len(violators)]
+            chosen = np.append(violators, others[nearest])
+        return np.unique(chosen).astype(np.int32)
 
     def _improve(self, members: Indices) -> bool:
         """Minimise over a working set; False if nothing moved."""
