@@ -11,7 +11,7 @@ import pytest
 import sklearn.svm
 from sklearn.datasets import dump_svmlight_file, load_iris, make_classification
 
-from maxmargin import SVC
+from maxmargin import SVC, SVCCV
 from maxmargin.cli import main
 
 testing = pytest.importorskip("click.testing")
@@ -173,6 +173,85 @@ def test_interrupted_before_there_is_a_model(run, monkeypatch):
 
     monkeypatch.setattr(SVC, "fit", fit)
     assert "Aborted" in run("train", "--dataset", "iris", code=1).stderr
+    assert list(Path().iterdir()) == []
+
+
+# --- tune --------------------------------------------------------------------------------------
+
+FEW = ("--Cs", "1,10", "--gammas", "2", "--folds", 3)
+
+
+def test_tune(run, iris_csv):
+    matplotlib = pytest.importorskip("matplotlib")
+    with matplotlib.rc_context({"svg.fonttype": "none"}):
+        result = run("tune", iris_csv, *FEW, "--plot", "grid.svg", "--save", "m.joblib", "--progress")
+    out = result.stdout
+    assert value(out, "grid") == "2 values of C x 2 values of gamma, 3 folds"
+    assert "machine 12/12" in result.stderr
+    machine = joblib.load("m.joblib").steps[-1][1]
+    assert isinstance(machine, SVC)
+    assert value(out, "best").startswith(f"C = {machine.C:.4g}, gamma = {machine.gamma:.4g}: accuracy 0.9")
+    assert float(value(out, "relative gap").split()[2]) < 1e-2
+    assert str(machine.certificate_) in out
+    assert value(out, "trained on").startswith("112 samples, 38 set aside for the test, features standardised")
+    picture = Path("grid.svg").read_text()
+    assert "mean test score" in picture
+    assert f"at C = {machine.C:.4g}" in picture
+    assert "accuracy" in run("predict", "m.joblib", iris_csv).stderr
+
+
+def test_tune_by_another_score_and_without_files(run):
+    out = run("tune", "--dataset", "moons", "--scoring", "roc_auc", *FEW, "--kernel", "laplacian").stdout
+    assert ": roc_auc 0.9" in value(out, "best")
+    assert "laplacian kernel" in value(out, "model")
+    assert list(Path().iterdir()) == []
+
+
+def test_tune_again_is_the_same(run):
+    first, second = (run("tune", "--dataset", "wine", *FEW).stdout for _ in range(2))
+    assert value(first, "best") == value(second, "best")
+
+
+def test_interrupted_tuning_tells_the_best_so_far(run, monkeypatch):
+    fit = SVCCV.fit
+
+    def interrupted_fit(self, X, y):
+        fit(self, X, y)
+        del self.best_estimator_
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(SVCCV, "fit", interrupted_fit)
+    out = run("tune", "--dataset", "iris", *FEW, "--save", "m.joblib", code=130).stdout
+    assert value(out, "best").startswith("C = ")
+    assert not Path("m.joblib").exists()
+
+
+@pytest.mark.filterwarnings("default::sklearn.exceptions.ConvergenceWarning")
+def test_tuning_without_time(run):
+    result = run("tune", "--dataset", "digits", "--max-seconds", 1e-9, code=2)
+    assert "0 of 500 fits done" in value(result.stdout, "grid")
+    assert "warning: The grid was ended early (MAX_SECONDS): 500 of 500 fits are missing" in result.stderr
+    assert result.stderr.splitlines()[-1] == "Error: --max-seconds 1e-09: too few for one point of the grid on all folds"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--Cs", "a,b"), "'a,b' is not a count, and not numbers between commas"),
+        (("--Cs", "0"), "Cs=0: must be a sequence of positive numbers, or how many of them to try"),
+        (("--gammas", "1,-1"), "gammas=-1.0: must be positive"),
+        (("--folds", "1"), "1 is not in the range x>=2"),
+        (("--folds", "1000"), "number of splits n_splits=1000 greater than the number of samples"),
+        (("--scoring", "beauty"), "beauty"),
+        (("--kernel", "precomputed"), "--kernel precomputed: a file of samples has features"),
+        (("--plot", "grid.jpgg"), "the ending must be one of"),
+        (("--save", "absent/m.joblib"), "there is no folder"),
+    ],
+)
+def test_tune_refuses(run, words, message):
+    result = run("tune", "--dataset", "iris", *words, code=2)
+    assert message in " ".join(result.stderr.split())
+    assert "Traceback" not in result.output
     assert list(Path().iterdir()) == []
 
 

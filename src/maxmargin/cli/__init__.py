@@ -1,7 +1,7 @@
-"""The command line: `maxmargin train`, `predict` and `audit`, with files in and a report out.
+"""The command line: `maxmargin train`, `tune`, `predict` and `audit`, with files in and a report out.
 
     commands   the options, in click's terms, and what becomes of errors and Ctrl-C
-    session    load, split, fit: what `train` does, one step a function
+    session    split, fit, measure: what `train` and `tune` do, one step a function
     datasets   the sets that come with scikit-learn, for a first try without a file
     report     a fitted model as text
     picture    a fitted model as a picture

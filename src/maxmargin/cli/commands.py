@@ -1,33 +1,35 @@
-"""The commands and their options. An option left out is left to `SVC`, which knows its defaults."""
+"""The commands and their options. An option left out is left to `SVC` or `SVCCV`, which know their defaults."""
 
 from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import reduce
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 import joblib
 import numpy as np
 from scipy.sparse import issparse
 
-from maxmargin import SVC, audits
+from maxmargin import SVC, SVCCV, audits
 from maxmargin.cli import datasets, session
-from maxmargin.cli.report import report
+from maxmargin.cli.report import grid_report, report
 from maxmargin.io import read_table
+
+Command = TypeVar("Command", bound=Callable[..., Any])
 
 DEFAULT_PICTURE = Path("maxmargin.png")
 RESCUED_MODEL = Path("maxmargin-interrupted.joblib")  # where Ctrl-C saves, if nothing else is said
 INTERRUPTED = 130  # exit code, as shells have it: 128 + SIGINT
 NOT_PROVED = 1  # exit code
-MACHINE_OPTIONS = (
-    "kernel", "C", "gamma", "sigma", "loss", "degree", "coef0",
-    "tol", "gap_tol", "max_seconds", "cache_size", "multi_class",
-)  # fmt: skip
+SHARED_OPTIONS = ("kernel", "loss", "degree", "coef0", "tol", "max_seconds", "cache_size", "multi_class")
+MACHINE_OPTIONS = (*SHARED_OPTIONS, "C", "gamma", "sigma", "gap_tol")
+GRID_OPTIONS = (*SHARED_OPTIONS, "Cs", "gammas", "scoring")
 
 
 class BadInput(click.ClickException):
@@ -61,58 +63,90 @@ def maxmargin() -> None:
     """Exact support vector machines, each with a certificate of its optimality."""
 
 
+class NumbersOrCount(click.ParamType):  # type: ignore[type-arg, unused-ignore]
+    """Numbers between commas, or how many of them the grid is to choose."""
+
+    name = "count|a,b,c"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> int | list[float]:
+        try:
+            return int(value) if value.isdigit() else [float(word) for word in value.split(",") if word.strip()]
+        except ValueError:
+            self.fail(f"{value!r} is not a count, and not numbers between commas such as 0.1,1,10", param, ctx)
+
+
+def _together(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
+    """Several options as one decorator, in this order."""
+
+    def decorate(command: Command) -> Command:
+        return reduce(lambda decorated, option: option(decorated), reversed(options), command)
+
+    return decorate
+
+
+data_options = _together(
+    click.argument("file", required=False, type=click.Path(path_type=Path)),
+    click.option(
+        "--dataset",
+        type=click.Choice(datasets.NAMES),
+        help="Embedded set, used without FILE.  [default: breast_cancer]",
+    ),
+    click.option(
+        "--target",
+        help="Label column of a CSV file, name or index.  [default: target, label, class, y, the last]",
+    ),
+    click.option(
+        "--test-size",
+        type=click.FloatRange(0, 1, max_open=True),
+        default=0.25,
+        show_default=True,
+        help="Share set aside for the test, stratified; 0 for none.",
+    ),
+    click.option(
+        "--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True, help="Of the split."
+    ),
+    click.option(
+        "--standardize/--no-standardize",
+        default=None,
+        help="Scale features to unit variance.  [default: dense data only]",
+    ),
+)
+machine_options = _together(
+    click.option("--kernel", help="linear, poly, rbf, …: as SVC has them."),
+    click.option("--loss", help="hinge or squared_hinge."),
+    click.option("--degree", type=int, help="Degree of the polynomial kernel."),
+    click.option("--coef0", type=float, help="Constant of the polynomial and sigmoid kernels."),
+    click.option("--tol", type=float, help="Largest KKT violation at which the solver stops."),
+    click.option("--max-seconds", type=float, help="Stop there, with what is reached."),
+    click.option("--cache-size", type=NumberOr("auto"), help="Megabytes for kernel rows."),
+    click.option("--multi-class", help="ovo or ovr."),
+)
+output_options = _together(
+    click.option(
+        "--save", type=click.Path(path_type=Path), help="Write the model there, e.g. model.joblib."
+    ),
+    click.option(
+        "--progress/--no-progress", default=None, help="Progress bar.  [default: on a terminal]"
+    ),
+)
+
+
 @maxmargin.command()
-@click.argument("file", required=False, type=click.Path(path_type=Path))
-@click.option(
-    "--dataset",
-    type=click.Choice(datasets.NAMES),
-    help="Embedded set, used without FILE.  [default: breast_cancer]",
-)
-@click.option(
-    "--target",
-    help="Label column of a CSV file, name or index.  [default: target, label, class, y, the last]",
-)
-@click.option("--kernel", help="linear, poly, rbf, …: as SVC has them.")
+@data_options
 @click.option(
     "-C", "--C", "C", type=float, help="Price of a margin violation; inf for a hard margin."
 )
 @click.option("--gamma", type=NumberOr("scale", "auto"), help="Kernel coefficient.")
 @click.option("--sigma", type=float, help="Width of the kernel, instead of gamma.")
-@click.option("--loss", help="hinge or squared_hinge.")
-@click.option("--degree", type=int, help="Degree of the polynomial kernel.")
-@click.option("--coef0", type=float, help="Constant of the polynomial and sigmoid kernels.")
-@click.option("--tol", type=float, help="Largest KKT violation at which the solver stops.")
+@machine_options
 @click.option("--gap-tol", type=float, help="Relative duality gap at which the solver stops.")
-@click.option("--max-seconds", type=float, help="Stop there, with the model reached.")
-@click.option("--cache-size", type=NumberOr("auto"), help="Megabytes for kernel rows.")
-@click.option("--multi-class", help="ovo or ovr.")
-@click.option(
-    "--test-size",
-    type=click.FloatRange(0, 1, max_open=True),
-    default=0.25,
-    show_default=True,
-    help="Share set aside for the test, stratified; 0 for none.",
-)
-@click.option(
-    "--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True, help="Of the split."
-)
-@click.option(
-    "--standardize/--no-standardize",
-    default=None,
-    help="Scale features to unit variance.  [default: dense data only]",
-)
 @click.option(
     "--plot",
     type=click.Path(path_type=Path),
     help=f"Where the picture goes.  [default: {DEFAULT_PICTURE}]",
 )
 @click.option("--no-plot", is_flag=True, help="No picture.")
-@click.option(
-    "--save", type=click.Path(path_type=Path), help="Write the model there, e.g. model.joblib."
-)
-@click.option(
-    "--progress/--no-progress", default=None, help="Progress bar.  [default: on a terminal]"
-)
+@output_options
 def train(file: Path | None, **options: Any) -> None:
     """Train an SVC on FILE (CSV or LIBSVM), test it, report, and draw its decision boundary.
 
@@ -123,7 +157,7 @@ def train(file: Path | None, **options: Any) -> None:
         _check_folder(options["save"])
         table = _load(file, options)
         data = session.split(table, options["test_size"], options["seed"])
-        machine = _machine(options)
+        machine = SVC(**_given(options, MACHINE_OPTIONS), callbacks=_callbacks(options["progress"]))
         pipeline = session.make_pipeline(machine, data.X_train, options["standardize"])
         fitted = session.fit(pipeline, data)
         if fitted.interrupted:
@@ -142,6 +176,45 @@ def train(file: Path | None, **options: Any) -> None:
             from maxmargin.cli.picture import draw
 
             click.echo(f"picture written to {draw(table, data, fitted, picture)}")
+
+
+@maxmargin.command()
+@data_options
+@click.option("--Cs", "Cs", type=NumbersOrCount(), help="Values of C, such as 0.1,1,10, or how many.  [default: 10]")
+@click.option("--gammas", type=NumbersOrCount(), help="Values of gamma, or how many.  [default: 10]")
+@click.option("--folds", type=click.IntRange(2), default=5, show_default=True, help="Of the cross-validation.")
+@click.option("--scoring", help="What the best is the best in, as scikit-learn calls it.  [default: accuracy]")
+@machine_options
+@click.option("--plot", type=click.Path(path_type=Path), help="Write a heat map of the scores there.")
+@output_options
+def tune(file: Path | None, folds: int, **options: Any) -> None:
+    """Choose C and gamma of an SVC for FILE by cross-validation, then train, test and report the best.
+
+    Each fit of the grid is certified. Ctrl-C ends it, and tells the best point so far.
+    """
+    with bad_input_in_one_line(), warnings_in_one_line():
+        picture = _check_picture(options["plot"], no_plot=options["plot"] is None)
+        _check_folder(options["save"])
+        table = _load(file, options)
+        data = session.split(table, options["test_size"], options["seed"])
+        search = SVCCV(**_given(options, GRID_OPTIONS), cv=session.folds(folds, options["seed"]))
+        search.set_params(callbacks=_callbacks(options["progress"]))
+        pipeline = session.make_pipeline(search, data.X_train, options["standardize"])
+        interrupted = session.search(pipeline, data)
+        click.echo(grid_report(search) + "\n")
+        if picture:
+            from maxmargin.cli.picture import draw_grid
+
+            click.echo(f"picture written to {draw_grid(search, picture)}\n")
+        if interrupted:
+            sys.exit(INTERRUPTED)
+        if not hasattr(search, "best_estimator_"):
+            raise BadInput(f"--max-seconds {options['max_seconds']:g}: too few for one point of the grid on all folds")
+        fitted = session.measure(session.with_best(pipeline), data)
+        click.echo(report(table, data, fitted) + "\n")
+        if options["save"]:
+            joblib.dump(fitted.pipeline, options["save"])
+            click.echo(f"model saved to {options['save']}")
 
 
 @maxmargin.command()
@@ -237,11 +310,11 @@ def _load(file: Path | None, options: dict[str, Any]) -> Any:
     return read_table(file, options["target"])
 
 
-def _machine(options: dict[str, Any]) -> SVC:
+def _given(options: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    """Return the options that were given; the others are left to the machine."""
     if options["kernel"] == "precomputed":
         raise BadInput("--kernel precomputed: a file of samples has features (use SVC in Python)")
-    given = {name: options[name] for name in MACHINE_OPTIONS if options[name] is not None}
-    return SVC(**given, callbacks=_callbacks(options["progress"]))
+    return {name: options[name] for name in names if options[name] is not None}
 
 
 def _callbacks(progress: bool | None) -> list[Any] | None:

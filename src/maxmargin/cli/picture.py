@@ -1,4 +1,4 @@
-"""The picture that `maxmargin train` writes."""
+"""The pictures that `maxmargin train` and `tune` write."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sklearn.model_selection import train_test_split
 
 from maxmargin.cli.session import Fit, Split
 from maxmargin.io import Table
-from maxmargin.plots import decision_boundary, principal_plane, save
+from maxmargin.plots import decision_boundary, heat_map, principal_plane, save
 
 MOST_SAMPLES = 3000  # in the machine trained for the picture alone
 MOST_SECONDS = 20.0
@@ -33,6 +33,11 @@ def draw(table: Table, data: Split, fitted: Fit, path: Path) -> Path:
     else:
         _draw_principal_plane(data, fitted, axes)
     return save(axes, path)
+
+
+def draw_grid(search: Any, path: Path) -> Path:
+    """Write the heat map of a grid to `path`."""
+    return save(heat_map(search, Figure(figsize=(7.0, 5.0), layout="constrained").add_subplot()), path)
 
 
 def _draw_principal_plane(data: Split, fitted: Fit, axes: Any) -> None:

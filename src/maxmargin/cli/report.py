@@ -23,6 +23,21 @@ def report(table: Table, data: Split, fitted: Fit) -> str:
     return "\n".join([*lines, "", str(fitted.machine.certificate_)])
 
 
+def grid_report(search: Any) -> str:
+    """Return the report of the grid that `maxmargin tune` fitted."""
+    table = search.cv_results_
+    gaps = np.array([table[f"split{fold}_relative_gap"] for fold in range(search.n_splits_)])
+    values = " x ".join(f"{len(set(table[f'param_{name}']))} values of {name}" for name in table["params"][0])
+    done = "" if np.isfinite(gaps).all() else f", {np.isfinite(gaps).sum()} of {gaps.size} fits done"
+    rows = [("grid", f"{values}, {search.n_splits_} folds{done}")]
+    if np.isfinite(gaps).any():
+        rows.append(("relative gap", f"at most {np.nanmax(gaps):.1e} in each fit"))
+    if hasattr(search, "best_params_"):
+        point = ", ".join(f"{name} = {value:.4g}" for name, value in search.best_params_.items())
+        rows.append(("best", f"{point}: {search.scoring or 'accuracy'} {search.best_score_:.4f}, the mean over the folds"))
+    return "\n".join(f"{name:<{COLUMN}}{text}" for name, text in rows)
+
+
 def _rows(table: Table, data: Split, fitted: Fit) -> Iterator[tuple[str, str]]:
     machine = fitted.machine
     yield "data", f"{table.source}: {_shape(table)}"

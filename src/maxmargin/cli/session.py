@@ -1,4 +1,4 @@
-"""What `maxmargin train` does: split a table, fit a pipeline on one part, test it on the other."""
+"""What `maxmargin train` and `tune` do: split a table, fit a pipeline on one part, test it on the other."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 from sklearn.exceptions import NotFittedError
-from sklearn.model_selection import train_test_split
+from sklearn.model_selection import StratifiedKFold, train_test_split
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.multiclass import type_of_target
@@ -101,6 +101,33 @@ def fit(pipeline: Pipeline, data: Split) -> Fit:
             check_is_fitted(pipeline.steps[-1][1], "support_")
         except NotFittedError:
             raise KeyboardInterrupt from None
+    return measure(pipeline, data, interrupted)
+
+
+def folds(n_folds: int, seed: int) -> StratifiedKFold:
+    """Return the splits of a cross-validation."""
+    return StratifiedKFold(n_folds, shuffle=True, random_state=seed)
+
+
+def search(pipeline: Pipeline, data: Split) -> bool:
+    """Fit the search at the end of the pipeline; return whether Ctrl-C ended it, with what was reached."""
+    try:
+        pipeline.fit(data.X_train, data.y_train)
+    except KeyboardInterrupt:
+        if not hasattr(pipeline.steps[-1][1], "cv_results_"):
+            raise KeyboardInterrupt from None
+        return True
+    return False
+
+
+def with_best(pipeline: Pipeline) -> Pipeline:
+    """Return the pipeline with the best machine in the place of the search."""
+    *steps, (_, found) = pipeline.steps
+    return Pipeline([*steps, ("svc", found.best_estimator_)])
+
+
+def measure(pipeline: Pipeline, data: Split, interrupted: bool = False) -> Fit:
+    """Test a fitted pipeline."""
     pipeline.steps[-1][1].set_params(callbacks=None)  # a progress bar is of this session only
     start = perf_counter()
     predicted = pipeline.predict(data.X_test)
