@@ -1,10 +1,10 @@
 """Regression, nu and one-class machines side by side: ``python -m benchmarks.family --data DIR``.
 
-SVR on cadata, cpusmall and abalone with the settings of the data folder and standardised targets; NuSVC (nu = 0.4)
-and OneClassSVM (nu = 0.1) on magic and a9a with the gamma of the set. By turns, each in fresh processes on the same cores, the best of the
-repeats. intelex is scikit-learn-intelex in float32 and in float64, the faster counts; it has no one-class machine. On a9a, which
-is sparse, everybody gets it as CSR and as dense rows, and the faster counts. The gap is the true relative one, in float64,
-from `maxmargin.audit`, at the same ``tol=1e-3``.
+SVR on cadata, cpusmall and abalone with the settings of the data folder and standardised targets; NuSVC (nu = 0.4) and
+OneClassSVM (nu = 0.1) on magic and a9a with the gamma of the set. By turns, each in fresh processes on the same cores, the best
+of the repeats. intelex is scikit-learn-intelex in float32 and in float64, the faster counts; it has no one-class machine. On
+a9a, which is sparse, everybody gets it as CSR and as dense rows, and the faster counts. The gap is the true relative one, in
+float64, from `maxmargin.audit`, at the same ``tol=1e-3``.
 """
 
 import argparse
