@@ -1,5 +1,6 @@
 // The inner solver on random problems: optimal to tolerance, inside the box, on the constraint, with a true gradient.
 #include <limits>
+#include <numeric>
 #include <random>
 
 #include "check.hpp"
@@ -9,6 +10,28 @@ namespace tests {
 namespace {
 
 enum class Box { finite, half_line };
+enum class Groups { none, one, two, two_of_which_one_is_empty };
+
+std::string words(Groups groups) {
+    switch (groups) {
+        case Groups::none: return "no group";
+        case Groups::one: return "one group";
+        case Groups::two: return "two groups";
+        default: return "two groups, one of them empty";
+    }
+}
+
+// Where the groups of m variables begin and end.
+std::vector<int> edges_of(Groups groups, int m) {
+    switch (groups) {
+        case Groups::none: return {};
+        case Groups::one: return {0, m};
+        case Groups::two: return {0, (m + 2) / 3, m};
+        default: return {0, m, m};
+    }
+}
+
+constexpr long most_steps = 60'000;  // Newton steps end what takes pair steps several times as many
 
 // What the gradient may lose, relative to the size of beta: a pair step adds t (K_i - K_j) with the difference taken in T.
 template <class T>
@@ -18,61 +41,87 @@ template <class T>
 struct Problem {
     int m;
     Tile<T> K;
-    std::vector<double> lower, upper, beta, gradient, linear;
+    std::vector<int> edges;
+    std::vector<double> lower, upper, beta, gradient, linear, sums;  // sums: of each group, at the start
 
-    // C-SVC on random labels over an RBF kernel: K is positive definite, and many variables end up at a bound.
-    Problem(int size, Box box, double C, double shift, unsigned seed) : m(size) {
+    // C-SVC on random labels over an RBF kernel: K is positive definite, and many variables end up at a bound. With two groups it is
+    // nu-SVC: a class each, no linear term, and a start in which the first variables of each group take all they can.
+    Problem(int size, Groups groups, Box box, double C, double shift, unsigned seed) : m(size), edges(edges_of(groups, size)) {
         const Data<T> data(m, 5, seed);
         K.resize(m);
         for (int a = 0; a < m; ++a)
             for (int b = 0; b < m; ++b)
                 K.row(a)[b] = static_cast<T>(plain_kernel({KernelKind::rbf, 1.0}, data.row(a), data.row(b), 5) + (a == b) * shift);
+        const bool nu = edges.size() == 3;
         for (int k = 0; k < m; ++k) {
-            const double sign = (data.row(k)[0] > 0.0) != (k % 7 == 0) ? 1.0 : -1.0;
+            const bool positive = nu ? k < edges[1] : (data.row(k)[0] > 0.0) != (k % 7 == 0);
             const double reach = box == Box::finite ? C : std::numeric_limits<double>::infinity();
-            linear.push_back(-sign);
-            lower.push_back(sign > 0.0 ? 0.0 : -reach);
-            upper.push_back(sign > 0.0 ? reach : 0.0);
+            linear.push_back(nu ? 0.0 : positive ? -1.0 : 1.0);
+            lower.push_back(positive ? 0.0 : -reach);
+            upper.push_back(positive ? reach : 0.0);
         }
         beta.assign(m, 0.0);
-        gradient = linear;
+        const int smaller = !nu ? 0 : edges[1] == m ? m : std::min(edges[1], m - edges[1]);
+        for (std::size_t g = 0; nu && g < 2; ++g) {
+            double rest = 0.4 * C * smaller;  // the same for both, as in a nu-machine
+            for (int k = edges[g]; k < edges[g + 1]; ++k) {
+                const double taken = std::min(rest, C);
+                beta[k] = g == 0 ? taken : -taken;
+                rest -= taken;
+            }
+        }
+        sums = sums_of_groups();
+        gradient = true_gradient();
     }
 
+    std::vector<double> sums_of_groups() const {
+        std::vector<double> totals;
+        for (std::size_t g = 0; g + 1 < edges.size(); ++g)
+            totals.push_back(std::accumulate(beta.begin() + edges[g], beta.begin() + edges[g + 1], 0.0));
+        return totals;
+    }
     std::vector<double> true_gradient() const {
         std::vector<double> G = linear;
         for (int a = 0; a < m; ++a)
             for (int b = 0; b < m; ++b) G[a] += static_cast<double>(K.row(a)[b]) * beta[b];
         return G;
     }
-    double violation(bool coupled) const {
+    // The largest slope of a pair of one group, or of a single variable where there are none.
+    double violation() const {
         const std::vector<double> G = true_gradient();
-        double lowest = coupled ? 1e300 : 0.0, highest = coupled ? -1e300 : 0.0;
-        for (int k = 0; k < m; ++k) {
-            if (beta[k] < upper[k]) lowest = std::min(lowest, G[k]);
-            if (beta[k] > lower[k]) highest = std::max(highest, G[k]);
+        double worst = 0.0;
+        for (std::size_t g = 0; g < std::max<std::size_t>(1, edges.size() - !edges.empty()); ++g) {
+            double lowest = edges.empty() ? 0.0 : 1e300, highest = edges.empty() ? 0.0 : -1e300;
+            for (int k = edges.empty() ? 0 : edges[g]; k < (edges.empty() ? m : edges[g + 1]); ++k) {
+                if (beta[k] < upper[k]) lowest = std::min(lowest, G[k]);
+                if (beta[k] > lower[k]) highest = std::max(highest, G[k]);
+            }
+            worst = std::max(worst, edges.empty() ? std::max(-lowest, highest) : highest - lowest);
         }
-        return coupled ? std::max(0.0, highest - lowest) : std::max(-lowest, highest);
+        return worst;
     }
-    TileResult solve(bool coupled, double tolerance, long max_steps) {
-        const std::vector<int> edges = coupled ? std::vector<int>{0, size()} : std::vector<int>{};
+    TileResult solve(double tolerance, long max_steps) {
         TileProblem<T> problem{K, lower.data(), upper.data(), beta.data(), gradient.data(), edges, tolerance, max_steps};
         return loops<T>().solve_tile(problem);
     }
-    void check_feasible(bool coupled) const {
-        double sum = 0.0;
+    void check_feasible() const {
         bool inside = true;
-        for (int k = 0; k < m; ++k) {
-            inside = inside && lower[k] <= beta[k] && beta[k] <= upper[k];
-            sum += beta[k];
-        }
+        for (int k = 0; k < m; ++k) inside = inside && lower[k] <= beta[k] && beta[k] <= upper[k];
         CHECK(inside);
-        if (coupled) CHECK(std::abs(sum) <= 1e-13 * size());
+        const std::vector<double> now = sums_of_groups();
+        for (std::size_t g = 0; g < sums.size(); ++g) CHECK(std::abs(now[g] - sums[g]) <= 1e-13 * size());
     }
     void check_gradient() const {
         const std::vector<double> G = true_gradient();
         double error = 0.0;
         for (int k = 0; k < m; ++k) error = std::max(error, std::abs(G[k] - gradient[k]));
         CHECK(error <= rounding<T> * size());
+    }
+    double objective() const {
+        const std::vector<double> G = true_gradient();
+        double value = 0.0;
+        for (int k = 0; k < m; ++k) value += 0.5 * beta[k] * (G[k] + linear[k]);
+        return value;
     }
     double size() const {
         double sum = 1.0;
@@ -82,55 +131,97 @@ struct Problem {
 };
 
 template <class T>
-void test_optimum(int m, Box box, double C, bool coupled, double tolerance) {
-    Problem<T> problem(m, box, C, box == Box::finite ? 0.0 : 0.5 / C, 31 + m);
-    const TileResult result = problem.solve(coupled, tolerance, 1'000'000);
-    CHECK(result.steps < 1'000'000);
+void test_optimum(int m, Groups groups, Box box, double C, double tolerance) {
+    Problem<T> problem(m, groups, box, C, box == Box::finite ? 0.0 : 0.5 / C, 31 + m);
+    const TileResult result = problem.solve(tolerance, most_steps);
+    CHECK(result.steps < most_steps);
     CHECK(result.violation <= tolerance);
-    CHECK(problem.violation(coupled) <= tolerance + 2.0 * rounding<T> * problem.size());
+    CHECK(problem.violation() <= tolerance + 2.0 * rounding<T> * problem.size());
     CHECK(result.lowest_curvature >= -1e-6);
-    problem.check_feasible(coupled);
+    problem.check_feasible();
     problem.check_gradient();
 }
 
-// Stopped early and started again, it goes on from where it is.
+// Stopped early and started again, it goes on from where it is, downhill all the way.
 template <class T>
-void test_restart(bool coupled) {
-    Problem<T> problem(100, Box::finite, 10.0, 0.0, 5);
+void test_restart(Groups groups) {
+    Problem<T> problem(100, groups, Box::finite, 10.0, 0.0, 5);
     long steps = 0;
+    double before = problem.objective();
     for (int round = 0; round < 10'000; ++round) {
-        const TileResult result = problem.solve(coupled, 1e-6, 7);
+        const TileResult result = problem.solve(1e-6, 7);
         CHECK(result.steps <= 7);
-        problem.check_feasible(coupled);
+        problem.check_feasible();
+        const double now = problem.objective();
+        CHECK(now <= before + rounding<T> * problem.size());
+        before = now;
         steps += result.steps;
         if (result.violation <= 1e-6) break;
     }
     CHECK(steps > 7);
-    CHECK(problem.violation(coupled) <= 1e-6 + 2.0 * rounding<T> * problem.size());
+    CHECK(problem.violation() <= 1e-6 + 2.0 * rounding<T> * problem.size());
     problem.check_gradient();
+}
+
+// Two groups of one class each, and the same sum in both: two constraints, where one group has only their difference. So the
+// optimum is at least that of one group from the same start.
+template <class T>
+void test_two_groups_are_one_with_more_constraints() {
+    Problem<T> two(130, Groups::two, Box::finite, 1.0, 0.0, 12);
+    Problem<T> one(130, Groups::two, Box::finite, 1.0, 0.0, 12);
+    one.edges = {0, 130};
+    two.solve(1e-9, 1'000'000);
+    one.solve(1e-9, 1'000'000);
+    CHECK(one.objective() <= two.objective() + rounding<T> * two.size());
+    CHECK(two.objective() > 0.0);
+    CHECK(std::abs(one.objective()) <= rounding<T> * two.size());  // nothing holds beta away from zero
 }
 
 // Duplicate samples with opposite labels have no curvature between them, and no step may be infinite.
 template <class T>
-void test_duplicates(bool coupled) {
-    Problem<T> problem(64, Box::finite, 2.0, 0.0, 8);
+void test_duplicates(Groups groups) {
+    Problem<T> problem(64, groups, Box::finite, 2.0, 0.0, 8);
     for (int a = 0; a < 64; ++a)
         for (int b = 0; b < 64; ++b) problem.K.row(a)[b] = T(1);
-    const TileResult result = problem.solve(coupled, 1e-3, 100'000);
+    problem.gradient = problem.true_gradient();
+    const TileResult result = problem.solve(1e-3, 100'000);
     CHECK(result.violation <= 1e-3);
-    problem.check_feasible(coupled);
+    problem.check_feasible();
+    problem.check_gradient();
+}
+
+// Each sample twice, once in each group, as in regression: K is singular, and so is its part that is free.
+template <class T>
+void test_twins() {
+    Problem<T> problem(120, Groups::two, Box::finite, 3.0, 0.0, 9);
+    const Data<T> data(60, 5, 9);
+    problem.edges = {0, 60, 120};
+    for (int a = 0; a < 120; ++a) {
+        for (int b = 0; b < 120; ++b)
+            problem.K.row(a)[b] = static_cast<T>(plain_kernel({KernelKind::rbf, 1.0}, data.row(a % 60), data.row(b % 60), 5));
+        problem.linear[a] = std::sin(7.0 * (a % 60));
+        problem.lower[a] = a < 60 ? 0.0 : -3.0;
+        problem.upper[a] = a < 60 ? 3.0 : 0.0;
+        problem.beta[a] = a < 60 ? 1.0 : -1.0;
+    }
+    problem.sums = problem.sums_of_groups();
+    problem.gradient = problem.true_gradient();
+    const TileResult result = problem.solve(1e-4, 1'000'000);
+    CHECK(result.violation <= 1e-4);
+    CHECK(problem.violation() <= 1e-4 + 2.0 * rounding<T> * problem.size());
+    problem.check_feasible();
     problem.check_gradient();
 }
 
 // A negative direction is reported, and ends at the box.
 template <class T>
 void test_indefinite() {
-    Problem<T> problem(10, Box::finite, 1.0, 0.0, 8);
+    Problem<T> problem(10, Groups::one, Box::finite, 1.0, 0.0, 8);
     for (int a = 0; a < 10; ++a) problem.K.row(a)[a] = T(-1);
-    const TileResult result = problem.solve(true, 1e-3, 10'000);
+    const TileResult result = problem.solve(1e-3, 10'000);
     CHECK(result.steps < 10'000);
     CHECK(result.lowest_curvature < -0.1);
-    problem.check_feasible(true);
+    problem.check_feasible();
 }
 
 // Many small problems side by side give what each gives alone.
@@ -184,19 +275,22 @@ void test_side_by_side(bool shifted) {
 template <class T>
 void test_arithmetic() {
     const std::string arithmetic = name_of<T>();
-    for (bool coupled : {true, false}) {
-        const std::string kind = arithmetic + (coupled ? ", coupled" : ", not coupled");
+    for (Groups groups : {Groups::none, Groups::one, Groups::two, Groups::two_of_which_one_is_empty}) {
+        const std::string kind = arithmetic + ", " + words(groups);
+        const bool nu = edges_of(groups, 2).size() == 3;  // such problems are bounded by their box
         for (int m : {1, 2, 63, 64, 65, 130, 300})
             for (double C : {0.1, 10.0, 1000.0})
                 for (double tolerance : {1e-3, 1e-9}) {
                     if (C > 10.0 && tolerance < 1e-3) continue;  // nearly singular: many steps, and slow under a sanitizer
                     const std::string name = "inner solve, " + kind + ", " + std::to_string(m) + " variables, C = " + std::to_string(C);
-                    run(name + ", box", [&] { test_optimum<T>(m, Box::finite, C, coupled, tolerance); });
-                    run(name + ", half-lines", [&] { test_optimum<T>(m, Box::half_line, C, coupled, tolerance); });
+                    run(name + ", box", [&] { test_optimum<T>(m, groups, Box::finite, C, tolerance); });
+                    if (!nu) run(name + ", half-lines", [&] { test_optimum<T>(m, groups, Box::half_line, C, tolerance); });
                 }
-        run("inner solve restarted, " + kind, [&] { test_restart<T>(coupled); });
-        run("inner solve of duplicates, " + kind, [&] { test_duplicates<T>(coupled); });
+        if (groups != Groups::two_of_which_one_is_empty) run("inner solve restarted, " + kind, [&] { test_restart<T>(groups); });
+        run("inner solve of duplicates, " + kind, [&] { test_duplicates<T>(groups); });
     }
+    run("two groups and one, " + arithmetic, test_two_groups_are_one_with_more_constraints<T>);
+    run("inner solve of twins, " + arithmetic, test_twins<T>);
     run("inner solve, indefinite, " + arithmetic, test_indefinite<T>);
     for (bool shifted : {true, false}) run("side by side, " + arithmetic, [&] { test_side_by_side<T>(shifted); });
 }
