@@ -23,7 +23,7 @@ from sklearn.metrics.pairwise import manhattan_distances
 
 from maxmargin.kernels.base import Matrix, NamedKernel
 
-ROUNDING = 4.0 * float(np.finfo(float).eps)  # a squared distance this small, relative to the norms, is none: twins
+ROUNDING = 32.0 * float(np.finfo(float).eps)  # a squared distance this small, relative to the norms, is none: twins
 
 def _wide(A: Any) -> Any:
     """A in float64; CSR with 32-bit indices, which is all that scikit-learn's distances take."""
