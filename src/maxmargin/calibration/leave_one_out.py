@@ -59,7 +59,7 @@ Indices = NDArray[np.int32]
 #: h, how far from the margin samples count as free, in units of the margin.
 WIDTH = 0.2
 #: They are the nearest ones: as many as make F so large, or larger than the truly free ones by this factor.
-ENOUGH, LARGER = 512, 1.25
+ENOUGH, LARGER = 256, 1.25
 #: Of more free variables than these a random part is taken for F, and the spans are too large.
 MOST_FREE = 4096
 #: Added to the diagonal of M_FF, relative to its mean; ten times as much where that does not make it definite.

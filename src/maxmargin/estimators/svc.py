@@ -116,7 +116,8 @@ class SVC(KernelClassifier):
         The time the fit took.
     loo_error_ : float
         With ``probability="loo"``: the share of training samples (by weight) that the machine without the sample would
-        get wrong, by the span rule: an estimate of the test error that costs no refit.
+        get wrong, by the span rule: an estimate of the test error that costs no refit. Too high if more than 4096 samples
+        are free, as with the squared hinge on large data.
     probA_, probB_ : array
         With the sigmoid: P = 1 / (1 + exp(probA_ f + probB_)) of the class for which a machine's decision f is positive.
     support_, support_vectors_, n_support_, dual_coef_, coef_, intercept_, classes_, class_weight_
