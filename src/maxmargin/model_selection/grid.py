@@ -142,15 +142,15 @@ class Grid:
                 solutions = [self._begin(*one, control) for one in zip(problems, parts, strict=True)]
             else:
                 solutions = [self._go_on(*one, control) for one in zip(problems, parts, *last, strict=True)]
+            trouble = [solution.status for solution in solutions if not solution.status.converged]
+            if trouble and control.ended() is not None:  # it was cut short
+                return
             proofs = [prove(*one) for one in zip(problems, parts, solutions, strict=True)]
             fitted = time.perf_counter()
             answers = self.task.answer(problems, solutions, proofs, held_out, self.kernels[k], self.X, self.backend)
             score = self.score(answers, held_out)
             gap = proofs[0].relative_gap if len(proofs) == 1 else combine(proofs, np.empty(0)).relative_gap
-            trouble = [solution.status for solution in solutions if not solution.status.converged]
             status = trouble[0] if trouble else solutions[0].status
-            if control.ended() is not None and not status.converged:
-                return
             last = (problems, solutions)
             yield Fit(k, point, fold, score, gap, status, fitted - started, time.perf_counter() - fitted)
 
