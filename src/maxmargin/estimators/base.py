@@ -26,7 +26,7 @@ from maxmargin.estimators import diagnosis, validation
 from maxmargin.estimators.tasks import CallbackSupportMixin, TaskTree
 from maxmargin.formulations import DualProblem
 from maxmargin.gram import AugmentedGram, Gram
-from maxmargin.kernels import KERNEL_NAMES, Precomputed, make_kernel, resolve_gamma
+from maxmargin.kernels import Precomputed, make_kernel, resolve_gamma
 from maxmargin.solution import Solution, Status
 from maxmargin.solvers import FAST, SOLVERS, Choice, Solver, SolverOptions, require_known, solve_each
 
@@ -58,22 +58,11 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
 
     def _check_shared_parameters(self) -> None:
         validation.positive("tol", self.tol)
-        validation.finite("coef0", self.coef0)
-        validation.positive("degree", self.degree, zero_ok=True)
+        validation.kernel_parameters(self)
         if self.gap_tol is not None:
             validation.positive("gap_tol", self.gap_tol)
         if self.max_seconds is not None:
             validation.positive("max_seconds", self.max_seconds)
-        if not isinstance(self.gamma, str):
-            validation.positive("gamma", self.gamma, hint=" (or 'scale', or 'auto')")
-        elif self.gamma not in ("scale", "auto"):
-            raise ValueError(f"gamma={self.gamma!r}: must be 'scale', 'auto' or a positive number")
-        if self.sigma is not None:
-            validation.positive("sigma", self.sigma)
-            if self.gamma != "scale":
-                raise ValueError(f"sigma={self.sigma!r} and gamma={self.gamma!r}: they say the same; give one of them")
-        if not callable(self.kernel):
-            validation.choice("kernel", self.kernel, KERNEL_NAMES, ", or a callable k(A, B)")
         validation.choice("backend", self.backend, ("auto", *BACKENDS))
         validation.steps("max_iter", self.max_iter)
         require_known(self.solver, self._solvers)

@@ -20,7 +20,7 @@ from maxmargin.backends import BACKENDS, Backend, make_backend
 from maxmargin.certificates import ROUNDING, Certificate
 from maxmargin.control import Control
 from maxmargin.estimators import validation
-from maxmargin.kernels import KERNEL_NAMES, Kernel, Precomputed, make_kernel, resolve_gamma
+from maxmargin.kernels import Kernel, Precomputed, make_kernel, resolve_gamma
 from maxmargin.solution import Status
 from maxmargin.solvers import ridge
 from maxmargin.solvers.ridge import RidgeProblem, RidgeSolution
@@ -149,23 +149,12 @@ class KernelRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type:
 
     def _check_parameters(self) -> None:
         validation.positive("alpha", self.alpha, zero_ok=True)
-        validation.finite("coef0", self.coef0)
-        validation.positive("degree", self.degree, zero_ok=True)
+        validation.kernel_parameters(self)
         for name, value in (("tol", self.tol), ("learning_rate", self.learning_rate)):
             if value != "auto":
                 validation.positive(name, value, hint=" (or 'auto')")
         if self.max_seconds is not None:
             validation.positive("max_seconds", self.max_seconds)
-        if not isinstance(self.gamma, str):
-            validation.positive("gamma", self.gamma, hint=" (or 'scale', or 'auto')")
-        elif self.gamma not in ("scale", "auto"):
-            raise ValueError(f"gamma={self.gamma!r}: must be 'scale', 'auto' or a positive number")
-        if self.sigma is not None:
-            validation.positive("sigma", self.sigma)
-            if self.gamma != "scale":
-                raise ValueError(f"sigma={self.sigma!r} and gamma={self.gamma!r}: they say the same; give one of them")
-        if not callable(self.kernel):
-            validation.choice("kernel", self.kernel, KERNEL_NAMES, ", or a callable k(A, B)")
         validation.choice("solver", self.solver, ("auto", *SOLVERS))
         validation.choice("backend", self.backend, ("auto", *BACKENDS))
         validation.steps("max_iter", self.max_iter)

@@ -14,6 +14,8 @@ from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, check_consistent_length, column_or_1d, validate_data
 
+from maxmargin.kernels import KERNEL_NAMES
+
 Vector = NDArray[np.float64]
 
 _LITTLE_MEMORY = 64_000_000  # bytes that nobody misses
@@ -61,6 +63,23 @@ def steps(name: str, value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, Integral) or (value < 0 and value != -1):
         raise ValueError(f"{name}={value!r}: must be a whole number >= 0, or -1 for no limit")
     return int(value)
+
+
+def kernel_parameters(estimator: Any) -> None:
+    """Whether kernel, gamma or sigma, coef0 and degree make sense."""
+    if not callable(estimator.kernel):
+        choice("kernel", estimator.kernel, KERNEL_NAMES, ", or a callable k(A, B)")
+    finite("coef0", estimator.coef0)
+    positive("degree", estimator.degree, zero_ok=True)
+    gamma, sigma = estimator.gamma, estimator.sigma
+    if not isinstance(gamma, str):
+        positive("gamma", gamma, hint=" (or 'scale', or 'auto')")
+    elif gamma not in ("scale", "auto"):
+        raise ValueError(f"gamma={gamma!r}: must be 'scale', 'auto' or a positive number")
+    if sigma is not None:
+        positive("sigma", sigma)
+        if gamma != "scale":
+            raise ValueError(f"sigma={sigma!r} and gamma={gamma!r}: they say the same; give one of them")
 
 
 def cache_bytes(value: Any, enough: int) -> int:
