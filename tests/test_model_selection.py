@@ -42,6 +42,7 @@ from maxmargin.formulations import DualProblem
 from maxmargin.gram import DoubledGram, Gram
 from maxmargin.kernels import NamedKernel, make_kernel
 from maxmargin.model_selection import Path, grid
+from maxmargin.model_selection.search import _Results
 
 LIVENESS = 30.0  # seconds: a limit that only a hang exceeds
 TIGHT = 1e-7  # tol with which two exact solvers agree on every sample
@@ -477,6 +478,14 @@ def test_hopeless_points_are_left_out_and_the_best_is_the_same(data: Data) -> No
     assert search.cv_results_["rank_test_score"][search.best_index_] == 1
     assert search.status_ is Status.CONVERGED
     assert seen[-1].fraction == 1.0  # what is left out is done
+
+
+@pytest.mark.parametrize(("score", "hopeless"), [(0.79, True), (0.8, False), (0.81, False)])
+def test_a_point_that_can_still_be_as_good_is_not_hopeless(score: float, hopeless: bool) -> None:
+    known = _Results({"C": [1.0, 2.0], "gamma": [1.0]}, [{"C": 1.0}, {"C": 2.0}], 2)
+    assert not known.hopeless(0, 1)  # nothing is known
+    known.scores[0] = [[0.9, 0.9], [score, np.nan]]
+    assert known.hopeless(0, 1) == hopeless
 
 
 def test_only_scores_with_a_known_limit_can_be_hopeless() -> None:
