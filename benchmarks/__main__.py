@@ -14,7 +14,7 @@ from typing import Any
 
 from .contestants import CONTESTANTS, Contestant
 from .race import Rules, race
-from .sets import ENTRANTS, Case, cases
+from .sets import ENTRANTS, FULL, Case, cases
 from .tables import markdown, report
 from .verdicts import BARS, Results, Verdict, verdict
 
@@ -57,7 +57,7 @@ def main() -> None:
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("--data", type=Path, help="folder with load.py and its sets; without it, scikit-learn's own sets")
-    parser.add_argument("--groups", nargs="+", metavar="GROUP", help="only these: binary multiclass small large-C memory mnist")
+    parser.add_argument("--groups", nargs="+", metavar="GROUP", help=f"only these: {names(case.group for case in FULL)}")
     parser.add_argument("--sets", nargs="+", metavar="SET", help="only these sets, such as spambase magic")
     parser.add_argument("--contestants", nargs="+", choices=CONTESTANTS, default=list(CONTESTANTS))
     parser.add_argument("--threads", type=int, default=2, help="cores each process may use (default 2)")

@@ -3,7 +3,7 @@
 import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.sparse import csr_matrix, issparse
@@ -23,7 +23,7 @@ class Contestant:
     module: str
     dtype: str | None
     layouts: tuple[str, ...]
-    machine: Callable[[float, float, int | None], Any]
+    machine: Callable[..., Any]  # of its kind, a cache in MB or None, and its parameters
 
     def is_installed(self) -> bool:
         return importlib.util.find_spec(self.module.partition(".")[0]) is not None
@@ -34,39 +34,45 @@ class Contestant:
         return X if self.dtype is None else X.astype(self.dtype)
 
 
-def maxmargin(C: float, gamma: float, cache: int | None) -> Any:
-    from maxmargin import SVC
+def maxmargin(kind: str, cache: int | None, **parameters: float) -> Any:
+    import maxmargin
 
-    return SVC(C=C, gamma=gamma, tol=TOLERANCE, cache_size="auto" if cache is None else cache)
-
-
-def scikit_learn(C: float, gamma: float, cache: int | None) -> Any:
-    from sklearn.svm import SVC
-
-    return SVC(C=C, gamma=gamma, tol=TOLERANCE, cache_size=cache or PEER_CACHE_MEGABYTES)
+    return getattr(maxmargin, kind)(**parameters, tol=TOLERANCE, cache_size="auto" if cache is None else cache)
 
 
-def intelex(C: float, gamma: float, cache: int | None) -> Any:
-    from sklearnex.svm import SVC
+def scikit_learn(kind: str, cache: int | None, **parameters: float) -> Any:
+    from sklearn import svm
 
-    return SVC(C=C, gamma=gamma, tol=TOLERANCE, cache_size=cache or PEER_CACHE_MEGABYTES)
+    return getattr(svm, kind)(**parameters, tol=TOLERANCE, cache_size=cache or PEER_CACHE_MEGABYTES)
 
 
-def libsvm(C: float, gamma: float, cache: int | None) -> Any:
-    return LibsvmMachine(f"-q -c {C!r} -g {gamma!r} -e {TOLERANCE} -m {cache or PEER_CACHE_MEGABYTES}")
+def intelex(kind: str, cache: int | None, **parameters: float) -> Any:
+    from sklearnex import svm
+
+    return getattr(svm, kind)(**parameters, tol=TOLERANCE, cache_size=cache or PEER_CACHE_MEGABYTES)
+
+
+def libsvm(kind: str, cache: int | None, **parameters: float) -> Any:
+    return LibsvmMachine(kind, cache or PEER_CACHE_MEGABYTES, parameters)
 
 
 class LibsvmMachine:
     """LIBSVM's own Python interface with scikit-learn's attributes. ``prepare`` builds its node lists, outside the timing."""
 
-    def __init__(self, options: str) -> None:
-        self.options = options
+    KINDS: ClassVar = {"SVC": 0, "NuSVC": 1, "OneClassSVM": 2, "SVR": 3}
+    FLAGS: ClassVar = {"C": "-c", "gamma": "-g", "nu": "-n", "epsilon": "-p"}
+
+    def __init__(self, kind: str, cache: int, parameters: dict[str, float]) -> None:
+        self.classifies = kind in ("SVC", "NuSVC")
+        words = [f"{self.FLAGS[name]} {value!r}" for name, value in parameters.items()]
+        self.options = " ".join([f"-q -s {self.KINDS[kind]} -e {TOLERANCE} -m {cache}", *words])
 
     def prepare(self, X: Any, y: Any) -> None:
         from libsvm.svm import svm_problem
 
-        self.classes_, codes = np.unique(y, return_inverse=True)
-        self.problem = svm_problem(codes.astype(np.float64), csr_matrix(X))
+        if self.classifies:
+            self.classes_, y = np.unique(y, return_inverse=True)
+        self.problem = svm_problem(np.asarray(y, dtype=np.float64), csr_matrix(X))
 
     def fit(self, X: Any, y: Any) -> "LibsvmMachine":
         from libsvm.svmutil import svm_train
@@ -77,8 +83,8 @@ class LibsvmMachine:
     def predict(self, X: Any) -> Any:
         from libsvm.svmutil import svm_predict
 
-        codes, _, _ = svm_predict([], csr_matrix(X), self.model, "-q")
-        return self.classes_[np.asarray(codes, dtype=int)]
+        values, _, _ = svm_predict([], csr_matrix(X), self.model, "-q")
+        return self.classes_[np.asarray(values, dtype=int)] if self.classifies else np.asarray(values)
 
     @property
     def support_(self) -> Any:
@@ -86,7 +92,7 @@ class LibsvmMachine:
 
     @property
     def n_support_(self) -> Any:
-        return np.asarray(self.model.nSV[: self.model.nr_class])
+        return np.asarray(self.model.nSV[: self.model.nr_class]) if self.classifies else np.array([len(self.support_)])
 
     @property
     def dual_coef_(self) -> Any:

@@ -1,7 +1,8 @@
 """Which problems are run: the data sets, their settings, and the groups in which results are compared.
 
-A data folder holds ``load.py``, where ``load(name)`` gives X, y, X_test, y_test and ``SETS[name]`` begins with C, gamma. With it,
-the groups are the full ones. Without, scikit-learn's own and generated sets stand in, so that the command runs anywhere.
+A data folder holds ``load.py``, where ``load(name)`` gives X, y, X_test, y_test and ``SETS[name]`` (classes) or
+``REGRESSION[name]`` (targets, which are standardised here) begins with C, gamma. With it, the groups are the full ones. Without,
+scikit-learn's own and generated sets stand in, so that the command runs anywhere.
 """
 
 import importlib.util
@@ -15,18 +16,23 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Case:
-    """One problem to solve: a set and the settings of an RBF C-SVC. ``None`` means the set's own C, or a cache to spare."""
+    """One problem to solve: a set, a machine with an RBF kernel, and its settings. ``None`` means the set's own C, a machine
+    without nu, or a cache to spare."""
 
     group: str
     set: str
     C: float | None = None
     cache_megabytes: int | None = None
+    machine: str = "SVC"
+    nu: float | None = None
 
     @property
     def name(self) -> str:
         words = [self.set]
         if self.C is not None:
             words.append(f"C={self.C:g}")
+        if self.nu is not None:
+            words.append(f"nu={self.nu:g}")
         if self.cache_megabytes is not None:
             words.append(f"cache={self.cache_megabytes}MB")
         return " ".join(words)
@@ -43,10 +49,25 @@ class Problem:
 
 
 SPARSE = {"a9a", "mushrooms"}  # stored as CSR
-ENTRANTS = {"memory": ("maxmargin",), "mnist": ("maxmargin", "intelex-float32")}  # every contestant in the other groups
+ENTRANTS = {  # every contestant in the other groups
+    "memory": ("maxmargin",),
+    "mnist": ("maxmargin", "intelex-float32"),
+    "one-class": ("maxmargin", "scikit-learn", "libsvm"),  # scikit-learn-intelex has no such machine
+}
 
 SMALL = [Case("small", name) for name in ("iris", "wine", "breast_cancer")]
 MEMORY_BUDGET = 200  # MB
+MARGIN_ERRORS, OUTLIERS = 0.4, 0.1  # the nu of the groups "nu" and "one-class"
+
+
+def family(regression: tuple[str, ...], other: tuple[str, ...]) -> list[Case]:
+    """The machines that are no C-SVC: regression on some sets, nu-classification and one-class machines on others."""
+    return [
+        *(Case("regression", name, machine="SVR") for name in regression),
+        *(Case("nu", name, machine="NuSVC", nu=MARGIN_ERRORS) for name in other),
+        *(Case("one-class", name, machine="OneClassSVM", nu=OUTLIERS) for name in other),
+    ]
+
 
 FULL = [
     *(Case("binary", name) for name in ("spambase", "magic", "ijcnn1", "electricity", "a9a")),
@@ -59,6 +80,7 @@ FULL = [
     Case("memory", "a9a"),
     Case("memory", "a9a", cache_megabytes=MEMORY_BUDGET),
     Case("mnist", "mnist"),
+    *family(("cadata", "cpusmall", "abalone"), ("magic", "a9a")),
 ]
 BUNDLED = [
     *(Case("binary", name) for name in ("breast_cancer", "gaussians", "moons")),
@@ -66,6 +88,7 @@ BUNDLED = [
     *SMALL,
     Case("large-C", "breast_cancer", C=1e3),
     Case("large-C", "moons", C=1e3),
+    *family(("diabetes", "friedman"), ("breast_cancer", "gaussians")),
 ]
 
 
@@ -77,11 +100,21 @@ def problem(name: str, C: float | None, data: Path | None) -> Problem:
     """The set by that name; from the folder if it has it, from scikit-learn otherwise."""
     if data is not None:
         store = module_at(data / "load.py")
-        if name in store.SETS:
-            own_C, gamma, *_ = store.SETS[name]
+        settings = store.SETS | store.REGRESSION
+        if name in settings:
+            own_C, gamma, *_ = settings[name]
             X, y, X_test, y_test = store.load(name)
+            if name in store.REGRESSION:
+                y, y_test = standardised(y, y_test)
             return Problem(X, y, X_test, y_test, C=C or own_C, gamma=gamma)
     return bundled(name, C or 1.0)
+
+
+def standardised(train: Any, test: Any) -> tuple[Any, Any]:
+    """Both, with the mean and the spread of the first."""
+    mean, spread = train.mean(axis=0), train.std(axis=0)
+    spread = np.where(spread == 0, 1, spread)
+    return (train - mean) / spread, (test - mean) / spread
 
 
 def bundled(name: str, C: float) -> Problem:
@@ -96,15 +129,17 @@ def bundled(name: str, C: float) -> Problem:
         "gaussians": lambda: datasets.make_classification(12_500, 20, n_informative=10, flip_y=0.05, random_state=0),
         "moons": lambda: datasets.make_moons(12_500, noise=0.25, random_state=0),
         "blobs": lambda: datasets.make_blobs(6_000, 10, centers=8, cluster_std=5.0, random_state=0),
+        "diabetes": lambda: datasets.load_diabetes(return_X_y=True),
+        "friedman": lambda: datasets.make_friedman1(6_000, 10, noise=1.0, random_state=0),
     }
     if name not in make:
         raise SystemExit(f"set {name!r}: not in the data folder, and not among those scikit-learn gives ({', '.join(make)})")
     X, y = make[name]()
     order = np.random.default_rng(0).permutation(len(X))
     train, test = np.split(order, [int(0.8 * len(X))])
-    mean, scale = X[train].mean(0), X[train].std(0)
-    X = (X - mean) / np.where(scale == 0, 1, scale)
-    return Problem(X[train], y[train], X[test], y[test], C=C, gamma=1 / X.shape[1])
+    X_train, X_test = standardised(X[train], X[test])
+    y_train, y_test = standardised(y[train], y[test]) if y.dtype.kind == "f" else (y[train], y[test])
+    return Problem(X_train, y_train, X_test, y_test, C=C, gamma=1 / X.shape[1])
 
 
 def module_at(path: Path) -> ModuleType:

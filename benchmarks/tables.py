@@ -12,7 +12,7 @@ from .verdicts import INTELEX, SCIKIT_LEARN, Results, Verdict, fit_over_limit, g
 Row = list[str]
 MISSING = "–"
 DETAIL_OF_TIME = ["set", "contestant", "fit s", "× ours", "predict s", "× ours"]
-DETAIL_OF_MODEL = ["accuracy", "SVs", "true gap", "certified", "box, Σβ violated", "peak MB", "fit/limit", "runs"]
+DETAIL_OF_MODEL = ["score", "SVs", "true gap", "certified", "box, Σβ violated", "peak MB", "fit/limit", "runs"]
 OVERVIEW_OF_TIME = ["set", "fit", "× intelex", "× scikit-learn", "predict", "× intelex", "× scikit-learn"]
 OVERVIEW_OF_MODEL = ["true gap", "of LIBSVM's", "fit / limit"]
 
@@ -53,7 +53,7 @@ def detail_row(results: Results, case: Case, name: str, line: dict[str, Any]) ->
         above + number(ratio) if ratio is not None else "",
         number(line.get("predict")),
         number(speedup("predict", (name,))(results, case)) if name != OURS else "",
-        MISSING if "accuracy" not in line else f"{line['accuracy']:.4f}",
+        MISSING if "score" not in line else f"{line['score']:.4f}",
         str(line.get("support_vectors", MISSING)),
         scientific(line.get("true_gap")),
         scientific(line["certified_gap"]) if "certified_gap" in line else "",

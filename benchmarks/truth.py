@@ -1,21 +1,22 @@
-"""The true duality gap of a fitted C-SVC: float64, from scratch, from nothing but its dual coefficients.
+"""The true duality gap of a fitted machine: float64, from scratch, from nothing but its dual coefficients.
 
-Any library's model is judged here by the same few lines. In signed duals β = yα the problem of one pair of classes is
+Any library's model is judged here by the same few lines. In signed duals β (C-SVC: β = yα), with K_ij = exp(−γ ‖x_i − x_j‖²) and
+f = Kβ, each machine is a dual D(β), which is to be maximised over a feasible set, and a primal P(β, b, …), to be minimised:
 
-    min   ½ βᵀKβ − yᵀβ          (the dual D is minus this)
-    s.t.  0 ≤ y_i β_i ≤ C,   Σ β_i = 0
-    given K_ij = exp(−γ ‖x_i − x_j‖²),  y ∈ {−1, +1}ⁿ,  C > 0
-
-and its primal, for the function f = Kβ + b,
-
-    P(β, b) = ½ βᵀKβ + C Σ_i max(0, 1 − y_i f_i)
+    machine        D                          feasible                             P
+    SVC            yᵀβ − ½ βᵀKβ               0 ≤ y_i β_i ≤ C,  Σβ = 0             ½ βᵀKβ + C Σ max(0, 1 − y_i (f_i + b))
+    SVR            yᵀβ − ε Σ|β| − ½ βᵀKβ      |β_i| ≤ C,  Σβ = 0                   ½ βᵀKβ + C Σ max(0, |y_i − f_i − b| − ε)
+    NuSVC          −½ βᵀKβ                    0 ≤ y_i β_i ≤ 1,  Σ|β| = νn/2        ½ βᵀKβ − νnρ + Σ max(0, ρ − y_i (f_i + b))
+                                              in each class
+    OneClassSVM    −½ βᵀKβ                    0 ≤ β_i ≤ 1,  Σβ = νn                ½ βᵀKβ − νnρ + Σ max(0, ρ − f_i)
 
 Three decisions make the number mean the same for every model:
 
-* The bias is the best one, argmin_b P, not the model's: the gap then belongs to the dual solution alone.
-* Any β is a legal primal point, so P is taken at the coefficients exactly as the model holds them.
+* The bias (and ρ) is the best one, argmin P, not the model's: the gap then belongs to the dual solution alone.
+* Any β is a legal primal point, so P is taken at the coefficients exactly as the model holds them; but for NuSVC, whose
+  libraries divide them by ρ: there they are scaled back until Σ|β| = νn.
 * Only a feasible β bounds the optimum from below, so D is taken at the nearest one: the Euclidean projection of the model's β
-  onto box ∩ {Σβ = 0}, over its support vectors. For float64 solvers it moves nothing beyond rounding; a float32 solver that
+  onto the feasible set, over its support vectors. For float64 solvers it moves nothing beyond rounding; a float32 solver that
   left the box or the equality pays exactly what that costs, and by how much it left them is reported too.
 
 P ≥ optimum ≥ D whatever the model is, so P − D bounds how far it is from optimal. A one-vs-one model minimises the sum of its
@@ -64,7 +65,7 @@ class Duals:
 
 @dataclass(frozen=True)
 class Truth:
-    """What a model is worth. The violations are the largest over all pairs, in units of C and of Σ|β|."""
+    """What a model is worth. The violations are the largest over all pairs, in units of the box and of Σ|β|."""
 
     primal: float
     dual: float
@@ -80,9 +81,19 @@ class Truth:
         return self.gap / max(abs(self.primal), abs(self.dual))
 
 
-def true_gap(X: Any, y: NDArray[Any], duals: Duals, C: float, gamma: float) -> Truth:
-    """The truth about a (one-vs-one) C-SVC with an RBF kernel, trained on X, y."""
-    pairs = [true_gap_of_pair(X, y, *pair, C, gamma) for pair in duals.pairs()]
+def truth_about(machine: str, X: Any, y: NDArray[Any], duals: Duals, *, gamma: float, **settings: float) -> Truth:
+    """The truth about a machine with an RBF kernel, trained on X, y with these settings: C, epsilon, nu."""
+    if machine in ("SVC", "NuSVC"):
+        return true_gap_of_pairs(X, y, duals, gamma, **settings)
+    support, beta = nonzero(duals.support, duals.dual_coef[0])
+    if machine == "SVR":
+        return true_gap_of_regression(densify(X), y, support, beta, gamma, **settings)
+    return true_gap_of_one_class(densify(X), support, beta, gamma, **settings)
+
+
+def true_gap_of_pairs(X: Any, y: NDArray[Any], duals: Duals, gamma: float, **settings: float) -> Truth:
+    """A (one-vs-one) classifier."""
+    pairs = [true_gap_of_pair(X, y, *nonzero(*pair), gamma, **settings) for pair in duals.pairs()]
     return Truth(
         primal=sum(pair.primal for pair in pairs),
         dual=sum(pair.dual for pair in pairs),
@@ -91,41 +102,105 @@ def true_gap(X: Any, y: NDArray[Any], duals: Duals, C: float, gamma: float) -> T
     )
 
 
-def true_gap_of_pair(X: Any, y: NDArray[Any], support: NDArray[np.int64], beta: Vector, C: float, gamma: float) -> Truth:
-    """The truth about one binary machine."""
+def true_gap_of_pair(
+    X: Any,
+    y: NDArray[Any],
+    support: NDArray[np.int64],
+    beta: Vector,
+    gamma: float,
+    C: float = 1.0,
+    nu: float | None = None,
+) -> Truth:
+    """One binary machine: C-SVC, or ν-SVC where there is a ν."""
     positive, negative = np.unique(y[support])
     members = np.flatnonzero((y == positive) | (y == negative))
     sign = np.where(y[members] == positive, 1.0, -1.0)
-
-    used = beta != 0
-    support, beta = support[used], beta[used].astype(np.float64)
     side = np.where(y[support] == positive, 1.0, -1.0)
     if side @ beta < 0:  # libraries differ in which class of a pair they call positive
         beta = -beta
+    X, where = densify(X[members]), np.searchsorted(members, support)
     lower, upper = np.minimum(0, C * side), np.maximum(0, C * side)
-    feasible = project(beta, lower, upper)
-
-    X = densify(X[members])
-    where = np.searchsorted(members, support)
-    f = kernel_product(X, X[where], np.column_stack([beta, feasible]), gamma)
-    f_given, f_feasible = f.T
-    norm_given, norm_feasible = beta @ f_given[where], feasible @ f_feasible[where]
-
-    slack = 1 - sign * (f_given + best_bias(f_given, sign))
+    if nu is None:
+        point = Point.of(X, where, beta, project(beta, lower, upper), gamma)
+        slack = 1 - sign * (point.values + best_bias(point.values, sign))
+        return Truth(
+            primal=point.norm / 2 + C * np.maximum(0, slack).sum(),
+            dual=side @ point.feasible - point.norm_of_feasible / 2,
+            box_violation=outside(beta, lower, upper) / C,
+            equality_violation=abs(beta.sum()) / np.abs(beta).sum(),
+        )
+    half = nu * len(members) / 2
+    beta = beta * (2 * half / np.abs(beta).sum())
+    feasible = np.empty_like(beta)
+    for one in (side > 0, side < 0):
+        feasible[one] = project(beta[one], lower[one], upper[one], side[one][0] * half)
+    point = Point.of(X, where, beta, feasible, gamma)
     return Truth(
-        primal=norm_given / 2 + C * np.maximum(0, slack).sum(),
-        dual=side @ feasible - norm_feasible / 2,
-        box_violation=max(0.0, (lower - beta).max(), (beta - upper).max()) / C,
+        primal=point.norm / 2 + sum(least_slack((sign * point.values)[sign == one], half) for one in (1, -1)),
+        dual=-point.norm_of_feasible / 2,
+        box_violation=outside(beta, lower, upper),
         equality_violation=abs(beta.sum()) / np.abs(beta).sum(),
     )
 
 
-def project(beta: Vector, lower: Vector, upper: Vector) -> Vector:
-    """argmin ‖β' − β‖² s.t. lower ≤ β' ≤ upper, Σβ' = 0: that is clip(β − t) with the t at which its falling sum is zero."""
-    left, right = (beta - upper).min(), (beta - lower).max()
-    middle = 0.0
+def true_gap_of_regression(
+    X: Matrix, y: Vector, support: NDArray[np.int64], beta: Vector, gamma: float, C: float, epsilon: float
+) -> Truth:
+    """ε-SVR. The best bias is the median of all y_i − f_i ± ε, the kinks of Σ max(0, |y_i − f_i − b| − ε)."""
+    point = Point.of(X, support, beta, project(beta, -C, C), gamma)
+    residual = y - point.values
+    bias = np.median(np.concatenate([residual - epsilon, residual + epsilon]))
+    loss = np.maximum(0, np.abs(residual - bias) - epsilon).sum()
+    return Truth(
+        primal=point.norm / 2 + C * loss,
+        dual=y[support] @ point.feasible - epsilon * np.abs(point.feasible).sum() - point.norm_of_feasible / 2,
+        box_violation=outside(beta, -C, C) / C,
+        equality_violation=abs(beta.sum()) / np.abs(beta).sum(),
+    )
+
+
+def true_gap_of_one_class(X: Matrix, support: NDArray[np.int64], beta: Vector, gamma: float, nu: float) -> Truth:
+    total = nu * len(X)
+    point = Point.of(X, support, beta, project(beta, 0, 1, total), gamma)
+    return Truth(
+        primal=point.norm / 2 + least_slack(point.values, total),
+        dual=-point.norm_of_feasible / 2,
+        box_violation=outside(beta, 0, 1),
+        equality_violation=abs(beta.sum() - total) / np.abs(beta).sum(),
+    )
+
+
+@dataclass(frozen=True)
+class Point:
+    """The coefficients of a machine as they are and made feasible, f = Kβ of the former, and both norms βᵀKβ."""
+
+    feasible: Vector
+    values: Vector
+    norm: float
+    norm_of_feasible: float
+
+    @classmethod
+    def of(cls, X: Matrix, support: NDArray[np.int64], beta: Vector, feasible: Vector, gamma: float) -> "Point":
+        given, moved = kernel_product(X, X[support], np.column_stack([beta, feasible]), gamma).T
+        return cls(feasible, given, beta @ given[support], feasible @ moved[support])
+
+
+def nonzero(support: NDArray[np.int64], beta: Vector) -> tuple[NDArray[np.int64], Vector]:
+    used = beta != 0
+    return support[used], beta[used].astype(np.float64)
+
+
+def outside(beta: Vector, lower: Any, upper: Any) -> float:
+    """By how much the box is left."""
+    return max(0.0, float((lower - beta).max()), float((beta - upper).max()))
+
+
+def project(beta: Vector, lower: Any, upper: Any, total: float = 0.0) -> Vector:
+    """argmin ‖β' − β‖² s.t. lower ≤ β' ≤ upper, Σβ' = total: clip(β − t) with the t at which its falling sum is the total."""
+    left, right = float((beta - upper).min()), float((beta - lower).max())  # there all are at their upper, lower bound
+    middle = 0.0 if left < 0 < right else (left + right) / 2
     while left < middle < right:  # ends when no float64 lies between the two
-        if np.clip(beta - middle, lower, upper).sum() > 0:
+        if np.clip(beta - middle, lower, upper).sum() > total:
             left = middle
         else:
             right = middle
@@ -142,6 +217,12 @@ def best_bias(f: Vector, sign: Vector) -> float:
     kinks = sign - f
     rank = int((sign > 0).sum()) - 1
     return float(np.partition(kinks, rank)[rank])
+
+
+def least_slack(margins: Vector, total: float) -> float:
+    """min_v Σ max(0, v − m_i) − total v: as many margins as `total` lie below the best v."""
+    level = np.partition(margins, rank := min(int(np.ceil(total)), len(margins)) - 1)[rank]
+    return float(np.maximum(0, level - margins).sum() - total * level)
 
 
 def kernel_product(A: Matrix, B: Matrix, beta: Matrix, gamma: float) -> Matrix:

@@ -16,13 +16,17 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+EPSILON = 0.1  # of the standardised targets
+
 
 @dataclass(frozen=True)
 class Task:
     contestant: str
     layout: str
     set: str
+    machine: str
     C: float | None
+    nu: float | None
     cache_megabytes: int | None
     data: str | None
     threads: int
@@ -35,6 +39,11 @@ class Task:
     @property
     def folder(self) -> Path | None:
         return None if self.data is None else Path(self.data)
+
+    def parameters(self, C: float, gamma: float) -> dict[str, float]:
+        """What every library calls the same: a machine has nu, or C (and regression the width of its tube, 0.1 for all)."""
+        price = {"C": C} if self.nu is None else {"nu": self.nu}
+        return price | {"gamma": gamma} | ({"epsilon": EPSILON} if self.machine == "SVR" else {})
 
 
 def keep_to_cores(threads: int) -> None:
@@ -60,7 +69,7 @@ def measure(task: Task) -> dict[str, Any]:
     given = problem(task.set, task.C, task.folder)
     X, X_test = contestant.takes(given.X, task.layout), contestant.takes(given.X_test, task.layout)
     data_megabytes = (bytes_of(X) + bytes_of(X_test)) / 1e6
-    machine = contestant.machine(given.C, given.gamma, task.cache_megabytes)
+    machine = contestant.machine(task.machine, task.cache_megabytes, **task.parameters(given.C, given.gamma))
     if hasattr(machine, "prepare"):
         machine.prepare(X, given.y)
     watched: list[tuple[float, float]] = []  # what the progress bar knew: seconds and share of the work done
@@ -77,14 +86,15 @@ def measure(task: Task) -> dict[str, Any]:
         "fit": min(fit),
         "fits": len(fit),
         "predict": min(predict),
-        "accuracy": float(np.mean(machine.predict(X_test) == given.y_test)),
+        "score": score(task.machine, machine.predict(X_test), given.y_test),
         "support_vectors": len(machine.support_),
         "peak_megabytes": peak,
         "own_megabytes": peak - memory_before,
         "data_megabytes": data_megabytes,
     }
     if task.contestant == OURS:
-        measured["limit"] = min(seconds_of(lambda: machine.decision_function(X), task.predicts, task.seconds))
+        values = getattr(machine, "decision_function", machine.predict)
+        measured["limit"] = min(seconds_of(lambda: values(X), task.predicts, task.seconds))
         measured["certified_gap"] = float(machine.certificate_.relative_gap)
         measured["certificate_share"] = machine.certificate_.seconds / machine.fit_seconds_
         measured["status"] = str(machine.status_)
@@ -101,12 +111,12 @@ def judge(task: Task) -> dict[str, Any]:
     import numpy as np
 
     from .sets import problem
-    from .truth import Duals, true_gap
+    from .truth import Duals, truth_about
 
     given = problem(task.set, task.C, task.folder)
     with np.load(task.model) as saved:
         duals = Duals(saved["support"], saved["n_support"], saved["dual_coef"])
-    truth = true_gap(given.X, given.y, duals, given.C, given.gamma)
+    truth = truth_about(task.machine, given.X, given.y, duals, **task.parameters(given.C, given.gamma))
     return {
         "primal": truth.primal,
         "dual": truth.dual,
@@ -117,17 +127,30 @@ def judge(task: Task) -> dict[str, Any]:
 
 
 def warm_up(contestant: Any, task: Task) -> None:
-    """Imports, thread pools, first-call costs: three classes of 100 points each, in the same dtype and layout."""
+    """Imports, thread pools, first-call costs: 300 points of three classes (of two for NuSVC: LIBSVM's Python interface makes no
+    room for the decisions of more) or with targets, in the same dtype and layout."""
     import numpy as np
     from scipy.sparse import csr_matrix
 
-    X = np.random.default_rng(0).normal(size=(300, 8))
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 8))
     X = contestant.takes(csr_matrix(X) if task.layout == "csr" else X, task.layout)
-    y = np.arange(300) % 3
-    machine = contestant.machine(1.0, 0.1, None)
+    y = rng.normal(size=300) if task.machine == "SVR" else np.arange(300) % (2 if task.machine == "NuSVC" else 3)
+    machine = contestant.machine(task.machine, None, **task.parameters(C=1.0, gamma=0.1))
     if hasattr(machine, "prepare"):
         machine.prepare(X, y)
     machine.fit(X, y).predict(X)
+
+
+def score(machine: str, answers: Any, truth: Any) -> float:
+    """The accuracy; of regression R², of a one-class machine the share of inliers."""
+    import numpy as np
+
+    if machine == "OneClassSVM":
+        return float(np.mean(answers == 1))
+    if machine == "SVR":
+        return float(1.0 - np.mean((answers - truth) ** 2) / np.var(truth))
+    return float(np.mean(answers == truth))
 
 
 def seconds_of(call: Callable[[], Any], most: int, seconds: float) -> list[float]:
