@@ -5,6 +5,7 @@ from importlib.metadata import PackageNotFoundError, version
 from maxmargin.audits import Audit, audit
 from maxmargin.certificates import Certificate
 from maxmargin.estimators import SVC, SVR, KernelRegressor, NuSVC, NuSVR, OneClassSVM
+from maxmargin.estimators.probabilities import loo_decisions
 from maxmargin.model_selection import SVCCV, SVRCV, C_path
 from maxmargin.primal_or_dual import primal_or_dual
 from maxmargin.solution import Status
@@ -29,5 +30,6 @@ __all__ = [
     "Status",
     "__version__",
     "audit",
+    "loo_decisions",
     "primal_or_dual",
 ]
