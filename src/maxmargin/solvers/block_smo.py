@@ -75,8 +75,10 @@ def solve(
     gradient there; without it that is zero, and the linear term."""
     if start is not None:
         beta = problem.feasible(start)
+    elif problem.start is None:
+        beta = np.zeros(len(problem))
     else:
-        beta = np.zeros(len(problem)) if problem.start is None else _promising_start(problem, problem.start, gram)
+        beta = problem.start.copy() if len(problem) <= TILE else _promising_start(problem, problem.start, gram)
     point, gradient = (np.zeros(len(problem)), problem.linear) if known is None else known
     run = _Run(problem, gram, backend, stop.tol, control, beta, gradient.copy())
     change = beta - point
