@@ -9,8 +9,8 @@ verdicts.py     the bars, and whether they were met
 tables.py       results as text and as Markdown
 __main__.py     the command
 
-The groups: C-SVC on sets with two classes and with many, small ones, with a large C, in little memory; regression, nu and one-class
-machines. What is no race of fits has a command of its own, as `python -m benchmarks.grid_search`: see the modules not listed here.
+The groups: C-SVC on sets with two classes and with many, small ones, with a large C, in little memory; regression, nu and
+one-class machines. What is no race of fits has a command of its own, such as ``python -m benchmarks.grid_search``.
 
 The rules of the race: the same kernel, C, gamma and tol for all; the same cores; before the clock starts, a warm-up, and the data
 converted to the dtype a library prefers and the layout it is faster with; the best (or median) of several processes; no number
