@@ -15,7 +15,7 @@ namespace maxmargin {
 inline constexpr int rows_per_tile = 24;         // of a panel tile: 24 x 64 values stay in the first-level cache
 inline constexpr int rows_per_product = 192;     // of a matrix-product tile: together with its columns, second-level cache
 inline constexpr int columns_per_product = 512;
-inline constexpr std::int64_t entries_worth_threads = 1 << 17;  // fewer are done before a second thread has woken up
+inline constexpr std::int64_t entries_worth_threads = 1 << 18;  // fewer are done before a second thread has woken up
 
 // The columns of a panel of CSR samples: only the features that occur, `place` says where.
 template <class T>

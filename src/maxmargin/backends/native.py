@@ -13,11 +13,14 @@ from numpy.typing import NDArray
 from scipy.linalg import cython_blas, cython_lapack
 from threadpoolctl import OpenBLASController, ThreadpoolController
 
-from maxmargin import _native
+from maxmargin.backends import waiting
 from maxmargin.backends.base import Backend, Indices, Matrix, TileResult, Vector, Violation
 from maxmargin.formulations import CrammerSingerProblem, DualProblem
 from maxmargin.gram import BlockGram, Gram, explicit_features, sums_by_blocks
 from maxmargin.kernels import Kernel, NamedKernel, Precomputed
+
+with waiting.asleep():
+    from maxmargin import _native
 
 _native.use_blas(
     {name: cython_blas.__pyx_capi__[name] for name in ("sgemm", "dgemm")}
