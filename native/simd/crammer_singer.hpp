@@ -1,147 +1,131 @@
-// The inner solver of Crammer and Singer's machine: sequential minimisation on one dense tile, one sample at a time (Keerthi et
-// al. 2008).
+// The inner solver of Crammer and Singer's machine: sequential minimisation on one dense tile, one or two samples at a time, and an
+// active-set Newton method whenever the steps since the last one have cost as much as it does.
 //
 // Shares. Put S = upper - B. The shares S_mi >= 0 of sample i in the rows m add up to C_i = sum_m upper_mi: a simplex for each
 // sample. A point is optimal if every sample has its shares where its gradient is highest; the *violation* of sample i is
 //     max_m G_mi - min_{m: S_mi > 0} G_mi.
 //
-// One sample. With a = K_ii and the *ceilings* D_m = G_m + a S_m, which do not change while only this sample moves, the objective
-// is 1/2 a |S|^2 - D'S over the simplex, and its minimum is at
+// One sample (Keerthi et al. 2008). With a = K_ii and the *ceilings* D_m = G_m + a S_m, which do not change while only this sample
+// moves, the objective is 1/2 a |S|^2 - D'S over the simplex, and its minimum is at
 //     S_m = max(0, D_m - theta) / a   with theta such that   sum_m max(0, D_m - theta) = a C_i.
 // Lower theta from the highest ceiling past one after the other, until the sum is large enough.
 //
-// Pairs. Of many rows a sample has a share in two or three, and few others have a gradient that comes near. So steps are taken
-// over some pairs (row, sample) only: those with a share, and for each sample the other row with the highest gradient. Row m keeps
-// the gradients of its own samples side by side, and the kernel values between them, copied from the tile when they are first
-// needed. When the chosen pairs are done, the others are told, and pairs are chosen anew.
+// Two samples. A sample alone moves by no more than its violation over K_ii, which is little if C is large. But where i gives from
+// row lo to row hi and a neighbour j from hi to lo, what they do to the others nearly cancels, and they may go far: as in SMO, which
+// moves pairs. So i takes the rows of its violation, and the partner j with the largest decrease of the objective in these rows.
 //
-// Order. The samples with the largest violations first, which takes several times fewer steps than to go from one to the next:
-// *sweeps* over the *hot* samples pass over those with less than a part of the worst violation among them.
+// Order. The samples with the largest violations first: *sweeps* over the *hot* samples pass over those with less than a part of the
+// worst violation among them.
 #pragma once
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
+#include <numeric>
+#include <utility>
 #include <vector>
 
 #include "inner_smo.hpp"
+#include "maxmargin/blas.hpp"
 #include "maxmargin/joint_tile.hpp"
 #include "maxmargin/memory.hpp"
 #include "minmax.hpp"
 
 namespace maxmargin::MAXMARGIN_LEVEL {
 
-constexpr int contenders = 2;         // rows of each sample that take part besides those in which it has a share
-constexpr double hot = 0.1;           // of the worst violation: a sample with more is swept over
-constexpr double worth_a_step = 0.7;  // of the worst violation in the last sweep
-constexpr double cooled = 0.2;        // of the worst violation: when the hot samples are below, all are looked at again
+constexpr double hot = 0.1;                // of the worst violation: a sample with more is swept over
+constexpr double worth_a_step = 0.7;       // of the worst violation in the last sweep
+constexpr double cooled = 0.2;             // of the worst violation: when the hot samples are below, all are looked at again
+constexpr float closest = 1e-6f;           // 1 - cos^2 of the angle between two samples, at least: rounding leaves no more
+constexpr int most_bounds = 64;            // met by one Newton step: shares that became zero; more would be stale guesses
 
 template <class T>
 class InnerCrammerSinger {
 public:
     explicit InnerCrammerSinger(JointTileProblem<T>& problem)
-        : p(problem), K(problem.K), m(K.size()), n_rows(problem.n_rows), starts(m + 1, 0), violations(m), ceilings(n_rows),
-          shares(n_rows), order(n_rows) {}
+        : p(problem), K(problem.K), m(K.size()), n_rows(problem.n_rows), padded(in_chunks(m)), n_chunks(padded / chunk),
+          gradient(static_cast<std::size_t>(n_rows) * padded), share(gradient.size()), violations(padded),
+          has_share(gradient.size()), scale(padded), gains(padded), chunk_gain(n_chunks), total(m, 0.0), moved(m, 0),
+          ceilings(n_rows), shares(n_rows), order(n_rows) {
+        for (int k = 0; k < padded; ++k)
+            scale[k] = k < m ? static_cast<float>(1.0 / std::sqrt(std::max(K.diagonal(k), double(curvature_floor)))) : 0.0f;
+        for (int c = 0; c < n_rows; ++c)
+            for (int k = 0; k < padded; ++k) {  // the padding has no share anywhere
+                const std::size_t given = static_cast<std::size_t>(c) * m + k;
+                gradient[at(c, k)] = k < m ? p.gradient[given] : 0.0;
+                set_share(c, k, k < m ? p.upper[given] - p.beta[given] : 0.0);
+                if (k < m) total[k] += p.upper[given];
+            }
+    }
 
     TileResult solve() {
-        while ((result.violation = worst_of_all_pairs()) > p.tolerance && result.steps < p.max_steps) {
-            choose_pairs();
-            lay_out_rows();
-            while (sweep_over_hot_samples()) {
-            }
-            tell_all_pairs();
+        while ((result.violation = find_violations()) > p.tolerance && result.steps < p.max_steps) {
+            sweep_over_hot_samples();
+            if (!newton_helps || spent < cost_of_newton()) continue;
+            newton_helps = minimise_over_face();
+            spent = 0.0;
         }
+        for (int i = 0; i < m; ++i)
+            if (moved[i]) tell(i);
+        for (int c = 0; c < n_rows; ++c) std::copy_n(gradient.data() + at(c, 0), m, p.gradient + static_cast<std::size_t>(c) * m);
         return result;
     }
 
 private:
-    struct Pair {
-        int row, slot;      // slot: where its gradient is
-        double share, bar;  // bar: 0 if there is a share, else `forbidden`
-    };
-    struct List {  // the pairs of a row
-        std::vector<int> samples;
-        int first = 0;          // their first slot
-        bool everyone = false;  // the slots are those of all samples, and a row of the tile serves as it is
-        std::size_t block = 0;  // where the kernel values between the samples are
-        int size() const { return static_cast<int>(samples.size()); }
-    };
+    std::size_t at(int c, int k) const { return static_cast<std::size_t>(c) * padded + k; }
 
-    std::size_t place(int row, int i) const { return static_cast<std::size_t>(row) * m + i; }
+    void set_share(int c, int k, double value) {
+        share[at(c, k)] = value;
+        has_share[at(c, k)] = value > 0.0 ? 1.0f : 0.0f;
+    }
 
-    double worst_of_all_pairs() const {
-        std::vector<double> highest(m, -forbidden), lowest(m, forbidden);
-        for (int c = 0; c < n_rows; ++c)
-            for (int i = 0; i < m; ++i) {
-                const double G = p.gradient[place(c, i)];
-                highest[i] = larger(highest[i], G);
-                if (p.upper[place(c, i)] > p.beta[place(c, i)]) lowest[i] = smaller(lowest[i], G);
-            }
+    // B from the shares of sample i; the largest takes what rounding leaves of the sum.
+    void tell(int i) {
+        int widest = 0;
+        double rest = total[i];
+        for (int c = 0; c < n_rows; ++c) {
+            rest -= share[at(c, i)];
+            if (share[at(c, i)] > share[at(widest, i)]) widest = c;
+        }
+        share[at(widest, i)] += rest;
+        for (int c = 0; c < n_rows; ++c) {
+            const std::size_t given = static_cast<std::size_t>(c) * m + i;
+            p.beta[given] = p.upper[given] - share[at(c, i)];
+        }
+    }
+
+    // --- which sample ---------------------------------------------------------------------------------------------
+
+    double find_violations() {
         double worst = 0.0;
-        for (int i = 0; i < m; ++i) worst = larger(worst, highest[i] - lowest[i]);
+        for (int k = 0; k < padded; k += chunk) worst = std::max(worst, rate_chunk(k));
+        spent += 0.5 * n_rows * m;
         return worst;
     }
 
-    // In a tie of the highest gradients, as there is at the start, not the same row for all samples.
-    void choose_pairs() {
-        lists.assign(n_rows, {});
-        pairs.clear();
-        total.assign(m, 0.0);
-        moved.assign(m, 0);
-        for (int i = 0; i < m; ++i) {
-            int contender = -1;
-            for (int k = 0; k < n_rows; ++k) {
-                const int c = (i + k) % n_rows;
-                total[i] += p.upper[place(c, i)];
-                if (p.upper[place(c, i)] > p.beta[place(c, i)]) continue;
-                if (contender < 0 || p.gradient[place(c, i)] > p.gradient[place(contender, i)]) contender = c;
+    // This and the loops below are kept out of line: inlined, their pointers lose `__restrict`, and they are not vectorised.
+    [[gnu::noinline]] double rate_chunk(int first) {
+        double highest[chunk], lowest[chunk], worst = 0.0;
+        for (int k = 0; k < chunk; ++k) highest[k] = -forbidden, lowest[k] = forbidden;
+        for (int c = 0; c < n_rows; ++c) {
+            const double* __restrict G = gradient.data() + at(c, first);
+            const float* __restrict with_share = has_share.data() + at(c, first);
+#pragma omp simd
+            for (int k = 0; k < chunk; ++k) {
+                highest[k] = larger(highest[k], G[k]);
+                lowest[k] = with_share[k] != 0.0f ? smaller(lowest[k], G[k]) : lowest[k];
             }
-            for (int c = 0; c < n_rows; ++c) {
-                const double share = p.upper[place(c, i)] - p.beta[place(c, i)];
-                if (share <= 0.0 && c != contender) continue;
-                pairs.push_back({c, lists[c].size(), share, share > 0.0 ? 0.0 : forbidden});
-                lists[c].samples.push_back(i);
-            }
-            starts[i + 1] = static_cast<int>(pairs.size());
         }
-    }
-
-    // Gradients row by row; where a row has most of the samples it gets all of them, and needs no copies of kernel values.
-    void lay_out_rows() {
-        int slots = 0;
-        std::size_t entries = 0;
-        for (List& list : lists) {
-            list.first = slots, list.block = entries;
-            list.everyone = 2 * list.size() > m;
-            slots += list.everyone ? m : list.size();
-            entries += list.everyone ? 0 : static_cast<std::size_t>(list.size()) * list.size();
+        double* __restrict out = violations.data() + first;
+#pragma omp simd reduction(max : worst)
+        for (int k = 0; k < chunk; ++k) {
+            out[k] = larger(highest[k] - lowest[k], 0.0);  // without any share nothing can move
+            worst = larger(worst, out[k]);
         }
-        gradient.assign(slots, 0.0);
-        copied.assign(slots, 0);
-        if (copies.size() < entries) copies = Buffer<T>(entries);
-        for (int i = 0; i < m; ++i)
-            for (int q = starts[i]; q < starts[i + 1]; ++q) {
-                Pair& pair = pairs[q];
-                const List& list = lists[pair.row];
-                pair.slot = list.first + (list.everyone ? i : pair.slot);
-                gradient[pair.slot] = p.gradient[place(pair.row, i)];
-            }
+        return worst;
     }
 
-    // B and the gradient of all pairs, after the chosen ones have moved.
-    void tell_all_pairs() {
-        for (int i = 0; i < m; ++i)
-            for (int q = starts[i]; moved[i] && q < starts[i + 1]; ++q) {
-                double& beta = p.beta[place(pairs[q].row, i)];
-                const double after = p.upper[place(pairs[q].row, i)] - pairs[q].share;
-                if (after != beta) move_gradient(p.gradient + place(pairs[q].row, 0), K.row(i), after - beta, m);
-                beta = after;
-            }
-    }
-
-    // Sweep until the hot samples have cooled down; false if there is nothing to do.
-    bool sweep_over_hot_samples() {
-        double worst = 0.0;
-        for (int i = 0; i < m; ++i) worst = larger(worst, violations[i] = violation_of(i));
-        if (worst <= p.tolerance || result.steps >= p.max_steps) return false;
+    void sweep_over_hot_samples() {
+        double worst = result.violation;
         hot_samples.clear();
         for (int i = 0; i < m; ++i)
             if (violations[i] > hot * worst) hot_samples.push_back(i);
@@ -150,93 +134,345 @@ private:
             const double worth = std::max(goal, worth_a_step * worst);
             worst = goal;
             for (int i : hot_samples) {
-                const double violation = violation_of(i);
+                const double violation = find_rows(i);
                 worst = std::max(worst, std::min(violation, worth));
                 if (violation <= worth || result.steps >= p.max_steps) continue;
-                minimise_over(i);
+                const int j = best_partner(i, violation);
+                if (j < 0 || !minimise_over_two(i, j)) minimise_over(i);
                 ++result.steps;
             }
+            spent += 3.0 * n_rows * static_cast<double>(hot_samples.size());
         }
-        return true;
     }
 
-    double violation_of(int i) const {
+    // The rows of the violation of sample i, which is returned: hi, and lo with a share.
+    double find_rows(int i) {
+        hi = lo = 0;
         double highest = -forbidden, lowest = forbidden;
-        for (int q = starts[i]; q < starts[i + 1]; ++q) {
-            const double G = gradient[pairs[q].slot];
-            highest = larger(highest, G);
-            lowest = smaller(lowest, G + pairs[q].bar);
+        for (int c = 0; c < n_rows; ++c) {
+            const double G = gradient[at(c, i)];
+            if (G > highest) highest = G, hi = c;
+            if (has_share[at(c, i)] != 0.0f && G < lowest) lowest = G, lo = c;
         }
-        return larger(highest - lowest, 0.0);  // without any share nothing can move
+        return std::max(highest - lowest, 0.0);
     }
+
+    // --- one sample -----------------------------------------------------------------------------------------------
 
     void minimise_over(int i) {
-        Pair* own = pairs.data() + starts[i];
-        const int count = starts[i + 1] - starts[i];
-        const double met = static_cast<double>(K.row(i)[i]);
-        if (met < 0.0) result.lowest_curvature = -1.0;
-        const double curvature = std::max(met, static_cast<double>(curvature_floor));
-        for (int r = 0; r < count; ++r) ceilings[r] = gradient[own[r].slot] + curvature * own[r].share;
-        const double theta = threshold(count, curvature * total[i]);
+        const T* K_i = K.row(i);
+        if (K_i[i] < 0) result.lowest_curvature = -1.0;
+        const double curvature = std::max(static_cast<double>(K_i[i]), static_cast<double>(curvature_floor));
+        for (int c = 0; c < n_rows; ++c) ceilings[c] = gradient[at(c, i)] + curvature * share[at(c, i)];
+        const double theta = threshold(curvature * total[i]);
         double rest = total[i];
-        for (int r = 0; r < count; ++r) {
-            shares[r] = std::max(0.0, ceilings[r] - theta) / curvature;
-            if (r != order[0]) rest -= shares[r];
+        for (int c = 0; c < n_rows; ++c) {
+            shares[c] = std::max(0.0, ceilings[c] - theta) / curvature;
+            if (c != order[0]) rest -= shares[c];
         }
         shares[order[0]] = std::max(0.0, rest);  // the largest; it takes what rounding leaves of the sum
-        for (int r = 0; r < count; ++r) {
-            const double change = own[r].share - shares[r];
+        for (int c = 0; c < n_rows; ++c) {
+            const double change = share[at(c, i)] - shares[c];
             if (change == 0.0) continue;
-            const List& list = lists[own[r].row];
-            move_gradient(gradient.data() + list.first, kernel_row(list, own[r].slot, i), change, list.everyone ? m : list.size());
-            own[r].share = shares[r];
-            own[r].bar = shares[r] > 0.0 ? 0.0 : forbidden;
+            add_row(gradient.data() + at(c, 0), K_i, change);
+            set_share(c, i, shares[c]);
         }
         moved[i] = 1;
     }
 
-    // theta for the first `count` ceilings; order[0] is the highest of them afterwards.
-    double threshold(int count, double mass) {
-        for (int r = 0; r < count; ++r) order[r] = r;
-        std::sort(order.begin(), order.begin() + count, [&](int a, int b) { return ceilings[a] > ceilings[b]; });
+    // theta; order[0] is the row of the highest ceiling afterwards.
+    double threshold(double mass) {
+        std::iota(order.begin(), order.end(), 0);
+        std::sort(order.begin(), order.end(), [&](int a, int b) { return ceilings[a] > ceilings[b]; });
         double sum = ceilings[order[0]] - mass, theta = sum;
-        for (int r = 1; r < count && ceilings[order[r]] > theta; ++r) {
+        for (int r = 1; r < n_rows && ceilings[order[r]] > theta; ++r) {
             sum += ceilings[order[r]];
             theta = sum / (r + 1);
         }
         return theta;
     }
 
-    // Kernel values between sample i, which is in the list at `slot`, and the samples of the list.
-    const T* kernel_row(const List& list, int slot, int i) {
-        const T* row = K.row(i);
-        if (list.everyone) return row;
-        T* copy = copies.data() + list.block + static_cast<std::size_t>(slot - list.first) * list.size();
-        if (!copied[slot]) {
-            for (int k = 0; k < list.size(); ++k) copy[k] = row[list.samples[k]];
-            copied[slot] = 1;
-        }
-        return copy;
+    [[gnu::noinline]] void add_row(double* __restrict G, const T* __restrict row, double t) {
+#pragma omp simd
+        for (int k = 0; k < padded; ++k) G[k] += t * static_cast<double>(row[k]);
+        spent += 20.0 + 0.5 * m;
     }
 
-    // Kept out of line: inlined, the pointers lose `__restrict`, and the loop is not vectorised.
-    [[gnu::noinline]] static void move_gradient(double* __restrict G, const T* __restrict row, double t, int size) {
+    // --- two samples ----------------------------------------------------------------------------------------------
+
+    // If i gives s from lo to hi and j gives t from hi to lo, the objective changes by
+    //     f(s, t) = -v s + w t + K_ii s^2 + K_jj t^2 - 2 K_ij s t,   v = G_hi,i - G_lo,i,   w = G_hi,j - G_lo,j.
+    // The partner is the one with the lowest minimum of f, of those who have a share to give in that direction; -1 if i alone does as
+    // well.
+    int best_partner(int i, double violation) {
+        for (int c = 0; c < n_chunks; ++c) chunk_gain[c] = rate_partners(i, c * chunk, static_cast<float>(violation) * scale[i]);
+        const int c = static_cast<int>(std::max_element(chunk_gain.begin(), chunk_gain.end()) - chunk_gain.begin());
+        const int j = c * chunk + place_of(gains.data() + c * chunk, chunk_gain[c]);
+        spent += 50.0 + 0.5 * m;
+        const float alone = static_cast<float>(violation) * scale[i];
+        return j == i || chunk_gain[c] <= alone * alone ? -1 : j;
+    }
+
+    // Four times the decrease, with samples scaled to K_jj = 1.
+    [[gnu::noinline]] float rate_partners(int i, int first, float v) {
+        const T* __restrict K_i = K.row(i) + first;
+        const double *__restrict G_hi = gradient.data() + at(hi, first), *__restrict G_lo = gradient.data() + at(lo, first);
+        const float *__restrict gives_hi = has_share.data() + at(hi, first), *__restrict gives_lo = has_share.data() + at(lo, first);
+        const float* __restrict unit = scale.data() + first;
+        float* __restrict gain = gains.data() + first;
+        const float unit_i = scale[i];
+        float best = 0.0f;
+#pragma omp simd reduction(max : best)
+        for (int k = 0; k < chunk; ++k) {
+            const float w = static_cast<float>(G_hi[k] - G_lo[k]) * unit[k];
+            const float cosine = static_cast<float>(K_i[k]) * unit_i * unit[k];
+            const float gives = v * cosine > w ? gives_hi[k] : gives_lo[k];
+            gain[k] = gives * (v * v - 2.0f * v * w * cosine + w * w) / larger(1.0f - cosine * cosine, closest);
+            best = larger(best, gain[k]);
+        }
+        return best;
+    }
+
+    // The minimum of f within the shares; false if that is where they are.
+    bool minimise_over_two(int i, int j) {
+        const T *K_i = K.row(i), *K_j = K.row(j);
+        const double a = std::max(K.diagonal(i), double(curvature_floor)), b = std::max(K.diagonal(j), double(curvature_floor));
+        const double c = static_cast<double>(K_i[j]), det = a * b - c * c;
+        if (det < 0.0) result.lowest_curvature = std::min(result.lowest_curvature, det / (a * b));
+        const double v = gradient[at(hi, i)] - gradient[at(lo, i)], w = gradient[at(hi, j)] - gradient[at(lo, j)];
+        const double least_s = -share[at(hi, i)], most_s = share[at(lo, i)], least_t = -share[at(lo, j)], most_t = share[at(hi, j)];
+        double s = 0.0, t = 0.0, lowest = 0.0;
+        auto consider = [&](double x, double y) {
+            const double f = -v * x + w * y + a * x * x + b * y * y - 2.0 * c * x * y;
+            if (f < lowest) lowest = f, s = x, t = y;
+        };
+        const double free_s = 0.5 * (v * b - w * c), free_t = 0.5 * (v * c - w * a);  // times det
+        if (det > 0.0 && free_s >= det * least_s && free_s <= det * most_s && free_t >= det * least_t && free_t <= det * most_t) {
+            consider(free_s / det, free_t / det);
+        } else {
+            for (double x : {least_s, most_s}) consider(x, std::clamp((c * x - 0.5 * w) / b, least_t, most_t));
+            for (double y : {least_t, most_t}) consider(std::clamp((c * y + 0.5 * v) / a, least_s, most_s), y);
+        }
+        if (!(lowest < 0.0)) return false;
+        give(i, lo, hi, s);
+        give(j, hi, lo, t);
+        add_rows(gradient.data() + at(hi, 0), gradient.data() + at(lo, 0), K_i, K_j, s, t);
+        return true;
+    }
+
+    void give(int i, int from, int to, double amount) {
+        const double whole = share[at(from, i)] + share[at(to, i)];
+        const double left = amount == share[at(from, i)] ? 0.0 : amount == -share[at(to, i)] ? whole : share[at(from, i)] - amount;
+        set_share(from, i, left);
+        set_share(to, i, whole - left);
+        moved[i] = 1;
+    }
+
+    [[gnu::noinline]] void add_rows(double* __restrict G_hi, double* __restrict G_lo, const T* __restrict K_i, const T* __restrict K_j,
+                                    double s, double t) {
 #pragma omp simd
-        for (int k = 0; k < size; ++k) G[k] += t * static_cast<double>(row[k]);
+        for (int k = 0; k < padded; ++k) {
+            const double change = s * static_cast<double>(K_i[k]) - t * static_cast<double>(K_j[k]);
+            G_hi[k] -= change;
+            G_lo[k] += change;
+        }
+        spent += 50.0 + 0.5 * m;
+    }
+
+    // --- Newton steps ---------------------------------------------------------------------------------------------
+
+    // A sample with several shares, a sample of the *face*. The row of the largest is its base; each other is a variable, which moves
+    // B from the base to its row.
+    struct FaceSample {
+        int sample, base;
+        int first, last;  // of its variables
+    };
+    // A share that became zero: that of a variable, or of the base of a face sample if `variable` is none.
+    struct Bound {
+        int at, variable;
+        double pivot;
+        std::vector<double> column;
+    };
+    static constexpr int none = -1;
+
+    // In nanoseconds, measured, as is what is `spent`.
+    double cost_of_newton() const {
+        double N = -m;
+        for (float one : has_share) N += one;
+        return N * N * (0.015 * N + 3.0) + 1.5 * (N + m) * m;
+    }
+
+    // A primal active-set method. With R the Hessian of the variables and g their gradient, the minimum is at -R^{-1} g. Go there
+    // until a share becomes zero, by a part t of the way: then g <- (1 - t) g. With a'd the change of that share by moves d, R^{-1}
+    // becomes R^{-1} - u u' / a'u, u = R^{-1} a, which keeps it at zero. Only its product with g is formed, and the u of each bound.
+    //
+    // False if the arithmetic does not bear it.
+    bool minimise_over_face() {
+        list_face();
+        const int N = static_cast<int>(variables.size());
+        if (N == 0) return true;  // nothing to do now
+        if (!factor_face()) return false;
+        met.clear();
+        moves.assign(N, 0.0);
+        product.resize(N);
+        for (const FaceSample& f : face)
+            for (int v = f.first; v < f.last; ++v) product[v] = gradient[at(variables[v], f.sample)] - gradient[at(f.base, f.sample)];
+        blas::cholesky_solve(N, 1, factor.data(), product.data());
+        while (true) {
+            Bound bound{none, none, 0.0, {}};
+            const double t = way_to(bound);
+            for (int v = 0; v < N; ++v) moves[v] -= t * product[v], product[v] -= t * product[v];
+            if (bound.at == none || static_cast<int>(met.size()) == most_bounds || !meet(bound)) break;
+        }
+        return make_moves();
+    }
+
+    void list_face() {
+        face.clear(), variables.clear();
+        for (int i = 0; i < m; ++i) {
+            FaceSample f{i, 0, static_cast<int>(variables.size()), 0};
+            for (int c = 1; c < n_rows; ++c)
+                if (share[at(c, i)] > share[at(f.base, i)]) f.base = c;
+            for (int c = 0; c < n_rows; ++c)
+                if (c != f.base && share[at(c, i)] > 0.0) variables.push_back(c);
+            f.last = static_cast<int>(variables.size());
+            if (f.last > f.first) face.push_back(f);
+        }
+    }
+
+    // The Cholesky factor of R. What rounding takes from its eigenvalues is put back first.
+    bool factor_face() {
+        const std::size_t N = variables.size();
+        double largest = 0.0;
+        for (const FaceSample& f : face) largest = std::max(largest, K.diagonal(f.sample));
+        double ridge = largest * (sizeof(T) == 4 ? 1e-7 : 1e-14);
+        for (int attempt = 0; attempt < 3; ++attempt, ridge *= 100.0) {
+            factor.resize(N * N);
+            for (std::size_t s = 0; s < face.size(); ++s)
+                for (int v = face[s].first; v < face[s].last; ++v) {
+                    fill_column(s, variables[v], factor.data() + v * N);
+                    factor[v * N + v] += ridge;
+                }
+            if (blas::cholesky(static_cast<int>(N), factor.data())) return true;
+        }
+        return false;
+    }
+
+    // R between the variable in `row` of face sample s and those of s and the samples after it: K_ij where the rows of two variables
+    // are the same, and where their bases are, less K_ij where the row of one is the base of the other.
+    void fill_column(std::size_t s, int row, double* out) const {
+        const T* K_i = K.row(face[s].sample);
+        const int base = face[s].base;
+        for (; s < face.size(); ++s) {
+            const FaceSample& f = face[s];
+            const int of_base = (base == f.base) - (row == f.base);
+            for (int v = f.first; v < f.last; ++v)
+                out[v] = static_cast<double>(K_i[f.sample]) * (of_base + (row == variables[v]) - (base == variables[v]));
+        }
+    }
+
+    // How far towards the minimum until a share becomes zero, and which; 1 if none does.
+    double way_to(Bound& bound) const {
+        double t = 1.0;
+        for (int s = 0; s < static_cast<int>(face.size()); ++s) {
+            const FaceSample& f = face[s];
+            double base = share[at(f.base, f.sample)], fall = 0.0;
+            for (int v = f.first; v < f.last; ++v) {
+                const double room = std::max(0.0, share[at(variables[v], f.sample)] - moves[v]);
+                if (-product[v] * t > room) t = room / -product[v], bound.at = s, bound.variable = v;
+                base += moves[v], fall += product[v];
+            }
+            base = std::max(0.0, base);
+            if (fall * t > base && !base_is_zero(s)) t = base / fall, bound.at = s, bound.variable = none;
+        }
+        return t;
+    }
+
+    bool base_is_zero(int s) const {
+        return std::any_of(met.begin(), met.end(), [s](const Bound& bound) { return bound.at == s && bound.variable == none; });
+    }
+
+    // From now on the share of the bound stays at zero.
+    bool meet(Bound& bound) {
+        const int N = static_cast<int>(variables.size());
+        const bool of_base = bound.variable == none;
+        const int first = of_base ? face[bound.at].first : bound.variable, last = of_base ? face[bound.at].last : bound.variable + 1;
+        auto change = [&](const std::vector<double>& d) { return std::accumulate(d.begin() + first, d.begin() + last, 0.0); };
+        std::vector<double>& column = bound.column;
+        column.assign(N, 0.0);
+        std::fill(column.begin() + first, column.begin() + last, 1.0);
+        blas::cholesky_solve(N, 1, factor.data(), column.data());
+        for (const Bound& other : met) {
+            const double part = change(other.column) / other.pivot;
+            for (int v = 0; v < N; ++v) column[v] -= part * other.column[v];
+        }
+        for (const Bound& other : met)
+            if (other.variable != none) column[other.variable] = 0.0;  // exactly: they are to stay where they are
+        bound.pivot = change(column);
+        if (!(bound.pivot > 0.0)) return false;
+        const double part = change(product) / bound.pivot;
+        for (int v = 0; v < N; ++v) product[v] -= part * column[v];
+        if (!of_base) product[bound.variable] = 0.0;
+        met.push_back(std::move(bound));
+        return true;
+    }
+
+    // By exact line search, in case rounding has led astray.
+    bool make_moves() {
+        for (const Bound& bound : met)
+            if (bound.variable != none) moves[bound.variable] = share[at(variables[bound.variable], face[bound.at].sample)];
+        movement.assign(gradient.size(), 0.0);
+        base_moves.assign(face.size(), 0.0);
+        double slope = 0.0, curvature = 0.0;
+        for (int s = 0; s < static_cast<int>(face.size()); ++s) {
+            const FaceSample& f = face[s];
+            for (int v = f.first; v < f.last; ++v) moves[v] = std::min(moves[v], share[at(variables[v], f.sample)]);
+            base_moves[s] = -std::accumulate(moves.begin() + f.first, moves.begin() + f.last, 0.0);
+            if (base_is_zero(s)) base_moves[s] = share[at(f.base, f.sample)];
+            for_each_move(s, [&](int c, double move) {
+                slope += gradient[at(c, f.sample)] * move;
+                if (move != 0.0) add_row(movement.data() + at(c, 0), K.row(f.sample), move);
+            });
+        }
+        if (!(slope < 0.0)) return false;
+        for (int s = 0; s < static_cast<int>(face.size()); ++s)
+            for_each_move(s, [&](int c, double move) { curvature += movement[at(c, face[s].sample)] * move; });
+        const double t = curvature > -slope ? -slope / curvature : 1.0;
+        for (int s = 0; s < static_cast<int>(face.size()); ++s) {
+            const int i = face[s].sample;
+            for_each_move(s, [&](int c, double move) { set_share(c, i, std::max(0.0, share[at(c, i)] - t * move)); });
+            moved[i] = 1;
+        }
+        for (std::size_t k = 0; k < gradient.size(); ++k) gradient[k] += t * movement[k];
+        return true;
+    }
+
+    // `function(row, change of B)` for the rows in which a face sample moves.
+    template <class Function>
+    void for_each_move(int s, Function function) const {
+        function(face[s].base, base_moves[s]);
+        for (int v = face[s].first; v < face[s].last; ++v) function(variables[v], moves[v]);
     }
 
     JointTileProblem<T>& p;
     const Tile<T>& K;
-    const int m, n_rows;
+    const int m, n_rows, padded, n_chunks;
     TileResult result;
-    std::vector<List> lists;
-    std::vector<Pair> pairs;  // sample by sample: those of i from starts[i] on
-    std::vector<int> starts, hot_samples;
-    std::vector<double> total, gradient, violations;
-    std::vector<char> moved, copied;
-    Buffer<T> copies;
-    std::vector<double> ceilings, shares;  // of the sample that moves
+    std::vector<double> gradient, share, violations;  // row by row, padded
+    std::vector<float> has_share, scale, gains, chunk_gain;
+    std::vector<double> total;
+    std::vector<char> moved;
+    std::vector<int> hot_samples;
+    int hi = 0, lo = 0;                               // of the sample whose turn it is
+    std::vector<double> ceilings, shares;
     std::vector<int> order;
+
+    double spent = 0.0;  // since the last Newton step, in nanoseconds
+    bool newton_helps = true;
+    std::vector<FaceSample> face;
+    std::vector<int> variables;  // their rows
+    std::vector<double> factor, product, moves, base_moves, movement;  // product: of R^{-1} and the gradient
+    std::vector<Bound> met;
 };
 
 template <class T>

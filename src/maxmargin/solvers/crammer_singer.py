@@ -40,6 +40,8 @@ NEGLIGIBLE = 0.25  # of tol: a violation this small is none
 SAFETY = 4.0  # times the largest rounding error of the gradient that was seen
 ROUNDING = 2.0**-22  # of a float32 kernel entry, relative to the diagonal
 MOST_CORRECTIONS = 6  # of a float32 run before it goes on in float64
+POLISH = 1e-12  # the violation to which a small problem is solved in the end
+INDEFINITE = 1e-6  # relative negative curvature beyond rounding
 IDLE = 1e-14  # relative rise of the dual value that counts as none
 PATIENCE = 20  # iterations without a rise before a run counts as stalled
 
@@ -57,8 +59,10 @@ def solve(
     if start is not None:
         run.move(np.arange(len(problem), dtype=np.int32), problem.feasible(start))
     status = run.iterate()
+    if status is Status.CONVERGED and gram.dtype == np.float64 and len(problem) <= SMALLEST:
+        run.polish()
     run.gram.release()
-    if run.lowest_curvature < 0.0 and status is Status.CONVERGED:
+    if run.lowest_curvature < -INDEFINITE and status is Status.CONVERGED:
         status = Status.STATIONARY
     violation = float(run.violations.max())
     return Solution(run.B, run.gradient, status, violation, run.steps, run.trace, f"{run.gram.dtype} kernel")
@@ -112,15 +116,23 @@ class _Run:
 
     def _improve(self, members: Indices) -> bool:
         """Minimise over a working set; False if nothing moved."""
-        B, gradient = self.B[:, members].copy(), self.gradient[:, members].copy()
         target = max(INNER_REDUCTION * float(self.violations.max()), LAST_TARGET * self.stop.tol)
+        return self._minimise_over(members, target, STEPS_AT_ONCE)
+
+    def polish(self) -> None:
+        """Minimise over all samples, as far as that is cheap: Newton steps make it nearly free where there are few."""
+        self._minimise_over(np.arange(len(self.problem), dtype=np.int32), POLISH, 10 * len(self.problem) + 100)
+        self.violations = self.problem.violations(self.B, self.gradient)
+
+    def _minimise_over(self, members: Indices, target: float, at_most: int) -> bool:
+        B, gradient = self.B[:, members].copy(), self.gradient[:, members].copy()
         result = self.backend.solve_joint_tile(
             self.gram.tile(members),
             self.problem.restrict(members),
             B,
             gradient,
             target,
-            self.control.steps_left(STEPS_AT_ONCE),
+            self.control.steps_left(at_most),
         )
         self.steps += result.steps
         self.control.steps += result.steps
