@@ -45,7 +45,7 @@ def values(model: SVC, X: Any, y: Any, cost: Matrix) -> tuple[float, float]:
     F = B @ K
     slack = (1.0 - own + F - F[own.argmax(axis=0), np.arange(len(y))]).max(axis=0)
     norm = float((B * F).sum())
-    assert (B <= own * cost * (1.0 + 1e-15)).all()
+    assert (own * cost * (1.0 + 1e-15) >= B).all()
     np.testing.assert_allclose(B.sum(axis=0), 0.0, atol=1e-15 * cost.max())
     return 0.5 * norm + float(cost @ slack), -0.5 * norm - float(B[~own].sum())
 
