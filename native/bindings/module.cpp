@@ -227,9 +227,9 @@ NB_MODULE(_native, module) {
     module.def("use_blas", &use_blas);
     module.def("instruction_set", &instruction_set);
     module.attr("chunk") = chunk;
-    module.def("apply_kernel_to", [](const Kernel& kernel, Matrix<const double> pairs, Matrix<double> matrix) {
+    module.def("apply_kernel_to", [](const Kernel& kernel, Matrix<const double> pairs, Matrix<double> matrix, Matrix<float> rounded) {
         nb::gil_scoped_release release;
-        apply_kernel_to(kernel, pairs.data(), pairs.stride(0), pairs.shape(0), pairs.shape(1), matrix.data(), matrix.stride(0));
+        apply_kernel_to(kernel, pairs.data(), pairs.stride(0), pairs.shape(0), pairs.shape(1), matrix.data(), rounded.data(), matrix.stride(0));
     });
     module.def("products_from", [](Matrix<const double> matrix, Vector<const std::int32_t> at, Vector<const double> weights, Vector<double> out) {
         nb::gil_scoped_release release;

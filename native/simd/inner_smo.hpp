@@ -28,7 +28,7 @@ namespace maxmargin::MAXMARGIN_LEVEL {
 
 constexpr double forbidden = 1e300;        // larger than any gradient; finite, as these files are compiled for finite numbers
 constexpr float curvature_floor = 1e-12f;  // of a pair, as in LIBSVM: duplicates have none
-constexpr double pairs_first = 3.0;        // times the cost of a Newton step, spent on pair steps: most tiles end before that
+constexpr double pairs_first = 1.5;        // times the cost of a Newton step, spent on pair steps: most tiles end before that
 constexpr double rank_tolerance = 1e-14;   // relative pivot below which two constraints count as one
 constexpr int most_drops = 16;             // variables that one Newton step fixes at a bound; more would be stale guesses
 
@@ -188,7 +188,9 @@ private:
 #pragma omp simd reduction(max : best, worst)
         for (int k = 0; k < chunk; ++k) {
             const float excess = larger(static_cast<float>(G[k] - g), 0.0f) * may_fall[k];
-            const float curvature = larger((k_ii + k_jj[k]) - 2.0f * static_cast<float>(K_i[k]), curvature_floor);
+            // in T: a float64 entry may be too small for a normal float, and arithmetic with the others takes many times as long
+            const T met = static_cast<T>(k_ii + k_jj[k]) - T(2) * K_i[k];
+            const float curvature = larger(static_cast<float>(met), curvature_floor);
             gain[k] = excess * excess / curvature;
             best = larger(best, gain[k]);
             worst = larger(worst, excess);

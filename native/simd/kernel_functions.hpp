@@ -62,6 +62,16 @@ inline void map_tile(T* tile, int size, Function f) {
     for (int j = 0; j < size; ++j) tile[j] = f(tile[j]);
 }
 
+// To float32; to zero where that has no normal number, as arithmetic with the others takes many times as long.
+template <class T>
+void round(const T* values, int size, float* out) {
+#pragma omp simd
+    for (int j = 0; j < size; ++j) {
+        const T normal = std::abs(values[j]) < T(std::numeric_limits<float>::min()) ? T(0) : values[j];
+        out[j] = static_cast<float>(normal);
+    }
+}
+
 // |x|^2 + |z|^2 - 2 x.z, or zero where it is at most `noise` times the norms.
 template <class T>
 void to_squared_distances(T* tile, int n_rows, int n_columns, const T* row_norms, const T* column_norms, T noise) {

@@ -145,12 +145,13 @@ void fill_tile_from(const T* matrix, std::int64_t stride, const std::int32_t* me
 }
 
 void apply_kernel_to(const Kernel& kernel, const double* pairs, std::int64_t pairs_stride, std::int64_t n_rows, std::int64_t n_columns,
-                     double* matrix, std::int64_t stride) {
+                     double* matrix, float* rounded, std::int64_t stride) {
 #pragma omp parallel for schedule(dynamic, 16) if (n_rows * n_columns > entries_worth_threads)
     for (std::int64_t r = 0; r < n_rows; ++r) {
         double* row = matrix + r * stride;
         std::copy_n(pairs + r * pairs_stride, n_columns, row);
         loops<double>().apply_kernel(kernel, false, row, 1, static_cast<int>(n_columns), nullptr, nullptr);
+        loops<double>().round(row, static_cast<int>(n_columns), rounded + r * stride);
     }
 }
 

@@ -1,4 +1,5 @@
 // Every kernel in every arithmetic and storage, at sizes around the width of a panel, against a plain double loop.
+#include <limits>
 #include <numeric>
 
 #include "check.hpp"
@@ -70,9 +71,20 @@ void test_exponential() {
     CHECK(tile[0] >= T(0) && tile[0] <= T(1e-37));
 }
 
+// What float32 has no normal number for becomes zero, all else the nearest float.
+void test_rounding() {
+    const double smallest = std::numeric_limits<float>::min();
+    const std::vector<double> values{1.0, -0.1, smallest, 0.99 * smallest, -0.5 * smallest, 1e-300, 0.0, 1e-30};
+    std::vector<float> rounded(values.size(), 7.0f);
+    loops<double>().round(values.data(), static_cast<int>(values.size()), rounded.data());
+    for (std::size_t j = 0; j < values.size(); ++j)
+        CHECK(rounded[j] == (std::abs(values[j]) < smallest ? 0.0f : static_cast<float>(values[j])));
+}
+
 }  // namespace
 
 void test_kernels() {
+    run("rounding", test_rounding);
     test_arithmetic<float>();
     test_arithmetic<double>();
     run("exponential, float", test_exponential<float>);

@@ -20,6 +20,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -106,12 +107,8 @@ def certify(
     if claim is None or problem.shift is not None or problem.hard or n * np.count_nonzero(beta) <= SMALL:
         gradient, arithmetic, value_error = exact(everything), "float64", 0.0
     else:
-        level = problem.best_level(beta, claim)
-
-        def doubt(gradient: Vector, error: float) -> float | Vector:
-            return SAFETY * error + np.abs(problem.best_level(beta, gradient) - level)
-
-        outside = _distance_outside(problem, beta, claim, level)
+        outside = _distance_outside(problem, beta, claim, problem.best_level(beta, claim))
+        doubt = SAFETY + 1.0  # the level, a quantile of the gradients, moves no more than they do
         gradient, arithmetic, value_error = _exact_where_it_matters(beta, claim, exact, outside, doubt)
     error = ROUNDING * largest_kernel_value * float(np.abs(beta).sum())
     return _summarise(problem, beta, gradient, arithmetic, error, value_error, started)
@@ -130,13 +127,11 @@ def certify_jointly(
     def exact(at: Indices) -> Matrix:
         return kernel_sums(at) + problem.linear[:, at]
 
-    def doubt(gradient: Matrix, error: float) -> float:
-        return 2.0 * SAFETY * error  # of a difference
-
     if claim is None or len(problem) * np.count_nonzero(B.any(axis=0)) <= SMALL:
         gradient, arithmetic, value_error = exact(np.arange(len(problem), dtype=np.int32)), "float64", 0.0
     else:
         outside = problem.clearance(B, claim)
+        doubt = 2.0 * SAFETY  # of a difference
         gradient, arithmetic, value_error = _exact_where_it_matters(B, claim, exact, outside, doubt)
     error = ROUNDING * largest_kernel_value * float(np.abs(B).sum(axis=1).max())
     terms = problem.gap_terms(B, gradient, error)
@@ -167,32 +162,37 @@ def _distance_outside(problem: DualProblem, beta: Vector, claim: Vector, level: 
     return outside
 
 
+@lru_cache(maxsize=8)
+def _draw(n: int) -> NDArray[np.intp]:
+    return np.random.default_rng(0).choice(n, min(DRAW, n), replace=False)
+
+
 def _exact_where_it_matters(
     beta: NDArray[np.float64],
     claim: NDArray[np.float64],
     exact: Callable[[Indices], NDArray[np.float64]],
     outside: Vector,
-    doubt: Callable[[NDArray[np.float64], float], float | Vector],
+    doubt: float,
 ) -> tuple[NDArray[np.float64], str, float]:
     """The claimed gradient, exact on the band and a draw; on how many samples that is; how far off the dual value may be.
 
-    The band are the samples that are `outside` by no more than the `doubt` that the errors found so far leave. Those outside
+    The band are the samples that are `outside` by no more than `doubt` times the largest error found so far. Those outside
     it add nothing to the gap, but to the dual value: 1/2 |beta_i| times the error of their gradient.
     """
     n = len(outside)
     checked = outside <= 0.0
-    checked[np.random.default_rng(0).choice(n, min(DRAW, n), replace=False)] = True
+    checked[_draw(n)] = True
     gradient = claim.copy()
     at = np.flatnonzero(checked).astype(np.int32)
     error = 0.0
     while len(at):
         gradient[..., at] = exact(at)
         error = max(error, float(np.abs(gradient[..., at] - claim[..., at]).max()))
-        near = outside <= doubt(gradient, error)
+        near = outside <= doubt * error
         at = np.flatnonzero(near & ~checked).astype(np.int32)
         checked |= near
     where = f" on the {checked.sum()} of {n} samples whose share of the gap can differ from zero"
-    value_error = 0.5 * SAFETY * error * float(np.abs(beta[..., ~checked]).sum())
+    value_error = 0.5 * SAFETY * error * float(np.where(checked, 0.0, np.abs(beta)).sum())
     return gradient, "float64" if checked.all() else f"float64{where}", value_error
 
 

@@ -68,6 +68,11 @@ class Gram(ABC):
         """`exact_sums` with each weights[m]."""
         return np.stack([self.exact_sums(rows, own, at) for own in weights])
 
+    @property
+    def sums_are_cheap(self) -> bool:
+        """Whether `exact_sums` over everything costs no more than a look at the data, because K is a product of two factors."""
+        return False
+
     @abstractmethod
     def in_float64(self) -> Gram:
         """The same matrix with entries computed in float64."""
@@ -129,6 +134,10 @@ class DoubledGram(Gram):
     def exact_sums(self, rows: Indices, weights: Vector, at: Indices) -> Vector:
         samples, places = np.unique(self._sample(at), return_inverse=True)
         return self.single.exact_sums(self._sample(rows), weights, samples)[places]
+
+    @property
+    def sums_are_cheap(self) -> bool:
+        return self.single.sums_are_cheap
 
     def in_float64(self) -> Gram:
         return DoubledGram(self.single.in_float64())
@@ -291,6 +300,10 @@ class AugmentedGram(Gram):
 
     def exact_sums(self, rows: Indices, weights: Vector, at: Indices) -> Vector:
         return self._gram.exact_sums(rows, weights, at) + float(weights.sum())
+
+    @property
+    def sums_are_cheap(self) -> bool:
+        return self._gram.sums_are_cheap
 
     def in_float64(self) -> Gram:
         return AugmentedGram(self._gram.in_float64())

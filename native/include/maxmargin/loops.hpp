@@ -25,6 +25,7 @@ struct Loops {
     // tile <- k(tile). If `from_dots`, a tile of dot products is first made one of squared distances with the squared norms.
     void (*apply_kernel)(const Kernel&, bool from_dots, T* tile, int n_rows, int n_columns, const T* row_norms,
                          const T* column_norms);
+    void (*round)(const T* values, int size, float* out);
     // out[j] += sum_r weights[r] tile[r][j], in float64.
     void (*accumulate)(const T* const* tile_rows, int n_rows, int n_columns, const double* weights, double* out);
     TileResult (*solve_tile)(TileProblem<T>&);

@@ -57,8 +57,7 @@ class NativeBackend(Backend):
             rounded, matrix = instead_of._matrix, instead_of.in_float64()._matrix
         else:
             rounded, matrix = (_padded(len(pairing), np.dtype(dtype)) for dtype in (np.float32, np.float64))
-        _native.apply_kernel_to(_native_kernel(kernel), pairing, matrix)
-        rounded[:] = matrix
+        _native.apply_kernel_to(_native_kernel(kernel), pairing, matrix, rounded)
         everyone = tuple(range(len(segments) - 1))
         return MatrixGram(rounded, MatrixGram(matrix, None, segments, everyone), segments, everyone)
 
@@ -212,7 +211,7 @@ class NativeGram(Gram):
         return np.asarray(self.exact_sums_each(rows, weights[None, :], at)[0])
 
     def exact_sums_each(self, rows: Indices, weights: Matrix, at: Indices) -> Matrix:
-        if self.dtype == np.float64 and len(at) == len(self):
+        if self.dtype == np.float64 and len(at) == len(self) and not self.sums_are_cheap:
             everywhere = np.zeros((len(weights), len(self)))
             self.accumulate_each(rows, weights, everywhere)
             return np.asarray(everywhere[:, at])
@@ -220,7 +219,7 @@ class NativeGram(Gram):
         if not len(rows) or not len(at):
             return np.asarray(out[0])
         rows, at = self._in_X(rows), self._in_X(at)
-        if self.kernel.name == "linear":  # w first, then its products: the matrix in two factors
+        if self.sums_are_cheap:  # w first, then its products
             w = self.X[rows].T.astype(np.float64) @ weights.T
             return np.asarray((self.X[at].astype(np.float64) @ w).T)
         double = np.dtype(np.float64)
@@ -233,6 +232,10 @@ class NativeGram(Gram):
             out,
         )
         return np.asarray(out[0])
+
+    @property
+    def sums_are_cheap(self) -> bool:
+        return self.kernel.name == "linear"
 
     def features(self) -> Any:
         return explicit_features(self.kernel, self.X, self._in_X(np.arange(len(self), dtype=np.int32)))
@@ -286,6 +289,7 @@ class MatrixGram(Gram):
         kind = _native.Tile32 if self.dtype == np.float32 else _native.Tile64
         self._tile: Any = kind()
         self._all: Any = kind()
+        self._largest = float(matrix.diagonal().max())
 
     def __len__(self) -> int:
         return len(self._members)
@@ -307,7 +311,7 @@ class MatrixGram(Gram):
         return self._tile
 
     def largest_diagonal(self) -> float:
-        return float(self._matrix.diagonal().max())
+        return self._largest
 
     def accumulate(self, rows: Indices, weights: Vector, out: Vector) -> None:
         at = 0

@@ -84,17 +84,20 @@ class DualProblem:
         one variable after the other moves as far as it has to or can, those with the least reluctance first. By default
         these are the free ones, then those at a bound other than zero: the fewer change their state, the better."""
         beta = np.clip(beta, self.lower, self.upper)
-        if reluctance is None:
-            free = (beta > self.lower) & (beta < self.upper)
-            reluctance = np.where(free, 0.0, np.where(beta != 0.0, 1.0, 2.0))
-        for group, residual in zip(self.groups, self.residuals(beta), strict=True):
-            if abs(residual) <= ROUNDING * np.abs(beta[group]).sum():
-                continue
+        for group, residual in self._sums_that_are_off(beta):
+            if reluctance is None:
+                free = (beta > self.lower) & (beta < self.upper)
+                reluctance = np.where(free, 0.0, np.where(beta != 0.0, 1.0, 2.0))
             bound = (self.lower if residual > 0 else self.upper)[group]
             room = np.minimum(np.abs(beta[group] - bound), abs(residual))
             turn = np.argsort(reluctance[group], kind="stable")
             beta[group.start + turn] -= np.sign(residual) * fill_up(room[turn], abs(residual))
         return np.clip(beta, self.lower, self.upper)  # rounding may have led out by a hair
+
+    def _sums_that_are_off(self, beta: Vector) -> list[tuple[slice, float]]:
+        """The groups whose sum rounding does not explain, and by how much they miss it."""
+        groups = zip(self.groups, self.residuals(beta), strict=True)
+        return [(g, residual) for g, residual in groups if abs(residual) > ROUNDING * np.abs(beta[g]).sum()]
 
     def vertex(self, gradient: Vector) -> Vector:
         """The feasible point farthest down a gradient, where Frank and Wolfe's method would go: as much as the sums allow
@@ -116,13 +119,16 @@ class DualProblem:
         variables near their level.
         """
         at_bound = (beta == other.lower) | (beta == other.upper)
-        taking_part = np.isfinite(other.upper - other.lower) & (other.lower < other.upper) & np.isfinite(self.upper - self.lower)
-        width, old = (self.upper - self.lower)[taking_part], (other.upper - other.lower)[taking_part]
-        growth = float(np.median(width / old)) if len(old) else 1.0
+        width, old = self.upper - self.lower, other.upper - other.lower
+        taking_part = np.isfinite(old) & (old > 0.0) & np.isfinite(width)
+        total = float(np.where(taking_part, old, 0.0).sum())
+        growth = float(np.where(taking_part, width, 0.0).sum()) / total if total > 0.0 else 1.0
         size = np.abs(beta)
-        r = growth if size[at_bound].sum() >= size[~at_bound].sum() else 1.0
-        moved = np.where(at_bound & taking_part, growth * beta, r * beta)
-        distance = None if gradient is None else np.abs(gradient - other.best_level(beta, gradient))
+        r = growth if np.where(at_bound, size, -size).sum() >= 0.0 else 1.0
+        moved = np.clip(np.where(at_bound & taking_part, growth * beta, r * beta), self.lower, self.upper)
+        if gradient is None or not self._sums_that_are_off(moved):
+            return self.feasible(moved), r
+        distance = np.abs(gradient - other.best_level(beta, gradient))
         return self.feasible(moved, distance), r
 
     def gradient_at_multiple(self, r: float, other: DualProblem, beta: Vector, gradient: Vector) -> Vector:
@@ -156,7 +162,7 @@ class DualProblem:
             rise, fall = beta < upper, beta > lower
             return float(0.5 * (gradient[rise].min() + gradient[fall].max())) if fall.any() and rise.any() else 0.0
         if self.shift is None:
-            return _lowest_point((beta - lower)[taking_part], (upper - beta)[taking_part], gradient[taking_part])
+            return _lowest_point(beta - lower, upper - beta, gradient)
         shift = self.shift[group]
         edge = (gradient - shift * beta)[taking_part]
         return _least_squares_level(edge, upper[taking_part] > 0.0, 1.0 / shift[taking_part])
@@ -243,17 +249,17 @@ def _lowest_point(fall: Vector, rise: Vector, at: Vector) -> float:
     between the two: close together, where few others are. What rounding left of a weight is none.
     """
     tolerance = 1e-12 * max(float(fall.sum() + rise.sum()), np.finfo(float).tiny)
-    lowest = float(at[rise > tolerance].min(initial=np.inf))
-    highest = float(at[fall > tolerance].max(initial=-np.inf))
+    lowest = float(np.where(rise > tolerance, at, np.inf).min(initial=np.inf))
+    highest = float(np.where(fall > tolerance, at, -np.inf).max(initial=-np.inf))
     if highest <= lowest:  # flat between them, at zero
         ends = [end for end in (highest, lowest) if np.isfinite(end)]
         return float(np.mean(ends)) if ends else 0.0
-    between = (at >= lowest) & (at <= highest)
-    weight = (fall + rise)[between]
-    order = np.argsort(at[between], kind="stable")
-    at_sorted, weight = at[between][order], weight[order]
+    below = at < lowest
+    between = np.flatnonzero(~below & (at <= highest))
+    between = between[np.argsort(at[between], kind="stable")]
+    at_sorted, weight = at[between], fall[between] + rise[between]
     # slope right of the k-th = (weights up to k) - sum(fall); the minimum is where it turns from negative to positive
-    slope = np.cumsum(weight) + rise[at < lowest].sum() - fall[at >= lowest].sum()
+    slope = np.cumsum(weight) + np.where(below, rise, -fall).sum()
     first = min(int(np.searchsorted(slope, -tolerance)), len(at_sorted) - 1)
     last = first
     while last + 1 < len(at_sorted) and abs(slope[last]) <= tolerance:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import queue
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,7 +36,7 @@ Mask = NDArray[np.bool_]
 
 #: Up to this many samples a kernel matrix is kept as a whole, and chains run side by side; beyond, one after the other.
 WHOLE = 8192
-ROWS_AT_ONCE = 512
+ROWS_AT_ONCE = 128
 #: Of the support vectors in a first guess at the solution.
 FIRST_SHARE = 0.25
 
@@ -82,7 +82,7 @@ class Grid:
             yield from self._run_side_by_side(control) if side_by_side else self._run_in_turn(control)
 
     def _run_in_turn(self, control: Control) -> Iterator[Fit]:
-        for k, kernel in enumerate(self.kernels):
+        for k, kernel in self._longest_first():
             gram = self.backend.gram(kernel, self.X, np.dtype(np.float32), self.cache_bytes, self.task.edges)
             for fold in range(len(self.folds)):
                 yield from self._chain(k, gram, fold, control.share())
@@ -90,7 +90,6 @@ class Grid:
     def _run_side_by_side(self, control: Control) -> Iterator[Fit]:
         """Chains of at most two kernels at a time, so that a thread that is done with one kernel goes on with the next."""
         done: queue.SimpleQueue[Fit] = queue.SimpleQueue()
-        pairing = _pairing(self.kernels[0], self.X)
         threads = self.backend.n_threads
 
         def chain(k: int, gram: Gram, fold: int) -> None:
@@ -100,7 +99,8 @@ class Grid:
         running: set[Future[None]] = set()
         readers: list[tuple[Gram, list[Future[None]]]] = []
         with ThreadPoolExecutor(threads, initializer=self.backend.use_one_thread) as pool:
-            for k, kernel in enumerate(self.kernels):
+            pairing = _pairing(self.kernels[0], self.X, pool)
+            for k, kernel in self._longest_first():
                 yield from self._wait(running, threads - 1, done)
                 if control.ended() is not None:
                     break
@@ -113,6 +113,11 @@ class Grid:
                 readers.append((gram, chains))
                 running.update(chains)
             yield from self._wait(running, 0, done)
+
+    def _longest_first(self) -> list[tuple[int, Kernel]]:
+        """The kernels, those with the most support vectors first, so that the threads end together: a larger gamma makes samples
+        less alike."""
+        return sorted(enumerate(self.kernels), key=lambda one: -getattr(one[1], "gamma", 1.0))
 
     def _wait(self, running: set[Future[None]], at_most: int, done: queue.SimpleQueue[Fit]) -> Iterator[Fit]:
         """Until no more than so many chains run: what they finish meanwhile."""
@@ -173,19 +178,25 @@ class Grid:
     def _go_on(
         self, problem: DualProblem, gram: Gram, before: DualProblem, solution: Solution, control: Control
     ) -> Solution:
-        """From the solution of the problem before."""
+        """From the solution of the problem before; in float64 if that was."""
         beta, gradient = solution.beta, solution.gradient
+        if solution.arithmetic.startswith("float64"):
+            gram = gram.in_float64()
         start, r = problem.carry_over(before, beta, gradient)
         known = r * beta, problem.gradient_at_multiple(r, before, beta, gradient)
         return block_smo.solve(problem, gram, self.backend, self.stop, control, start, known)
 
 
-def _pairing(kernel: Kernel, X: Any) -> NDArray[np.float64]:
+def _pairing(kernel: Kernel, X: Any, pool: Executor) -> NDArray[np.float64]:
     """What all kernels of the grid are functions of."""
     assert isinstance(kernel, NamedKernel)
-    n = X.shape[0]
+    pair, n = kernel.pairing, X.shape[0]
     values = np.empty((n, n))
-    for start in range(0, n, ROWS_AT_ONCE):
-        values[start : start + ROWS_AT_ONCE] = kernel.pairing(X[start : start + ROWS_AT_ONCE], X)
+
+    def fill(start: int) -> None:
+        rows = slice(start, start + ROWS_AT_ONCE)
+        values[rows] = pair(X[rows], X)
+
+    list(pool.map(fill, range(0, n, ROWS_AT_ONCE)))  # raises what was raised there
     return values
 

@@ -55,6 +55,7 @@ NEGLIGIBLE = 0.25  # of tol: a variable this little on the wrong side is no viol
 SAFETY = 4.0  # times the largest rounding error of the gradient that was seen
 POLISH = 1e-12  # the violation to which a single float64 tile is solved
 ROUNDING = 2.0**-22  # of a float32 kernel entry, relative to the diagonal
+ENTRY_ROUNDING = 2.0**-24  # of an entry that was computed in float64 and then rounded: four standard deviations
 DRAWN = 256  # samples of each group that stand for all, where a start is looked for
 TINY = float(np.finfo(float).tiny)
 IDLE = 1e-14  # relative rise of the dual value that counts as none
@@ -83,10 +84,10 @@ def solve(
     run = _Run(problem, gram, backend, stop.tol, control, beta, gradient.copy())
     change = beta - point
     run.add_to_gradient(np.flatnonzero(change).astype(np.int32), change[change != 0.0])
-    if len(problem) <= TILE and gram.dtype == np.float64:
-        status = _solve_one_tile(run, stop, POLISH)
-    elif gram.is_tile and problem.shift is None:
+    if gram.is_tile and problem.shift is None:
         status = _solve_whole(run, stop)
+    elif len(problem) <= TILE and gram.dtype == np.float64:
+        status = _solve_one_tile(run, stop, POLISH)
     else:
         status = run.iterate(stop)
     run.gram.release()
@@ -112,7 +113,7 @@ def _promising_start(problem: DualProblem, start: Vector, gram: Gram) -> Vector:
 def _solve_whole(run: _Run, stop: Stop) -> Status:
     """All variables at once, over a matrix that is there as a whole: in float32 if rounding cannot reach tol, else (or if it
     could by the end) in float64."""
-    light = INNER_REDUCTION * stop.tol / (ROUNDING * run.gram.largest_diagonal())  # the |beta| for which it can
+    light = INNER_REDUCTION * stop.tol / (ENTRY_ROUNDING * run.gram.largest_diagonal())  # the |beta| up to which it cannot
     if run.gram.dtype == np.float32 and np.linalg.norm(run.beta) <= light:
         status = _solve_one_tile(run, replace(stop, tol=(1.0 - INNER_REDUCTION) * stop.tol))
         if not status.converged or np.linalg.norm(run.beta) <= light:
@@ -388,8 +389,9 @@ class _Run:
     @property
     def unbounded(self) -> bool:
         """Whether the objective was seen to fall for ever: negative curvature, and a box that does not end."""
-        endless = not (np.isfinite(self.problem.upper).all() and np.isfinite(self.problem.lower).all())
-        return self.lowest_curvature < -INDEFINITE and endless
+        if self.lowest_curvature >= -INDEFINITE:
+            return False
+        return not (np.isfinite(self.problem.upper).all() and np.isfinite(self.problem.lower).all())
 
     def _level(self) -> float | Vector:
         return self.problem.at_variables(self.violation.levels)
