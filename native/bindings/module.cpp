@@ -227,6 +227,10 @@ NB_MODULE(_native, module) {
     module.def("use_blas", &use_blas);
     module.def("instruction_set", &instruction_set);
     module.attr("chunk") = chunk;
+    module.def("pair_all", [](const Kernel& kernel, Samples<double>& samples, Matrix<double> pairs) {
+        nb::gil_scoped_release release;
+        pair_all(kernel, samples, pairs.data());
+    });
     module.def("apply_kernel_to", [](const Kernel& kernel, Matrix<const double> pairs, Matrix<double> matrix, Matrix<float> rounded) {
         nb::gil_scoped_release release;
         apply_kernel_to(kernel, pairs.data(), pairs.stride(0), pairs.shape(0), pairs.shape(1), matrix.data(), rounded.data(), matrix.stride(0));

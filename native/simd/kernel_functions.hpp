@@ -91,13 +91,16 @@ void apply_kernel(const Kernel& kernel, bool from_dots, T* tile, int n_rows, int
                   const T* column_norms) {
     if (from_dots && kernel.pairing() == Pairing::squared_distance) {
         // a root makes much of the rounding at a sample's twin, and most of all at the sample itself
-        const T noise = kernel.kind == KernelKind::exponential ? T(32) * std::numeric_limits<T>::epsilon() : T(0);
+        const bool rooted = kernel.kind == KernelKind::exponential || kernel.kind == KernelKind::squared_distance;
+        const T noise = rooted ? T(32) * std::numeric_limits<T>::epsilon() : T(0);
         to_squared_distances(tile, n_rows, n_columns, row_norms, column_norms, noise);
     }
     const T gamma = static_cast<T>(kernel.gamma), coef0 = static_cast<T>(kernel.coef0);
     const int size = n_rows * n_columns;
     switch (kernel.kind) {
-        case KernelKind::linear: return;
+        case KernelKind::linear:
+        case KernelKind::squared_distance:
+        case KernelKind::manhattan_distance: return;
         case KernelKind::rbf:
         case KernelKind::laplacian: return map_tile(tile, size, [=](T s) { return exponential(-gamma * s); });
         case KernelKind::exponential: return map_tile(tile, size, [=](T s) { return exponential(-gamma * std::sqrt(s)); });

@@ -144,6 +144,15 @@ void fill_tile_from(const T* matrix, std::int64_t stride, const std::int32_t* me
     }
 }
 
+void pair_all(const Kernel& kernel, Samples<double>& samples, double* pairs) {
+    if (!samples.sparse() && wants_panels(kernel, samples.n_features())) samples.make_panels();
+    const std::int64_t n = samples.size();
+    visit_tiles(kernel.bare(), samples, samples, 0, n,
+                [&](std::int64_t r, int height, std::int64_t c, int width, const double* tile, int stride) {
+                    for (int a = 0; a < height; ++a) std::copy_n(tile + a * stride, width, pairs + (r + a) * n + c);
+                });
+}
+
 void apply_kernel_to(const Kernel& kernel, const double* pairs, std::int64_t pairs_stride, std::int64_t n_rows, std::int64_t n_columns,
                      double* matrix, float* rounded, std::int64_t stride) {
 #pragma omp parallel for schedule(dynamic, 16) if (n_rows * n_columns > entries_worth_threads)

@@ -105,8 +105,9 @@ template <class T>
 void accumulate_from(const T* matrix, std::int64_t stride, const std::int32_t* rows, const double* weights, std::int64_t n_rows,
                      std::int64_t first, std::int64_t last, double* out);
 
-// matrix[r][c] = the kernel where the dot product or distance of the samples r and c (as the kernel pairs them) is pairs[r][c], and
-// rounded[r][c] the same in float32
+// pairs[r][c] = the dot product or distance of the samples r and c, as the kernel pairs them
+void pair_all(const Kernel& kernel, Samples<double>& samples, double* pairs);
+// matrix[r][c] = the kernel of two samples that are paired so, and rounded[r][c] the same in float32
 void apply_kernel_to(const Kernel& kernel, const double* pairs, std::int64_t pairs_stride, std::int64_t n_rows, std::int64_t n_columns,
                      double* matrix, float* rounded, std::int64_t stride);
 // out[a] = sum_c matrix[at[a]][c] weights[c]

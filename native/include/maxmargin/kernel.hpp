@@ -3,7 +3,8 @@
 
 namespace maxmargin {
 
-enum class KernelKind { linear, polynomial, rbf, laplacian, exponential, sigmoid };
+// The last two are no kernels, but what kernels are functions of, as `linear` is too.
+enum class KernelKind { linear, polynomial, rbf, laplacian, exponential, sigmoid, squared_distance, manhattan_distance };
 
 // What a kernel needs to know of two samples before its scalar function is applied.
 enum class Pairing { dot, squared_distance, manhattan_distance };
@@ -16,10 +17,20 @@ struct Kernel {
 
     Pairing pairing() const {
         switch (kind) {
+            case KernelKind::squared_distance:
             case KernelKind::rbf:
             case KernelKind::exponential: return Pairing::squared_distance;
+            case KernelKind::manhattan_distance:
             case KernelKind::laplacian: return Pairing::manhattan_distance;
             default: return Pairing::dot;
+        }
+    }
+    // The pairing itself.
+    Kernel bare() const {
+        switch (pairing()) {
+            case Pairing::squared_distance: return {KernelKind::squared_distance};
+            case Pairing::manhattan_distance: return {KernelKind::manhattan_distance};
+            default: return {KernelKind::linear};
         }
     }
     // k(x + c, z + c) = k(x, z): the samples may be centred, which shrinks rounding errors.

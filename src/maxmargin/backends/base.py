@@ -19,6 +19,8 @@ Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 Indices = NDArray[np.int32]
 
+ROWS_AT_ONCE = 512
+
 
 @dataclass(frozen=True)
 class Violation:
@@ -52,6 +54,14 @@ class Backend(ABC):
         self, kernel: Kernel, X: Any, dtype: np.dtype[Any], cache_bytes: int, segments: tuple[int, ...]
     ) -> Gram:
         """The kernel matrix of X, whose rows are cut at `segments` (0, ..., n)."""
+
+    def pairing(self, kernel: NamedKernel, X: Any) -> NDArray[np.float64]:
+        """What a kernel of this kind is a function of, of each two samples."""
+        n = X.shape[0]
+        values = np.empty((n, n))
+        for start in range(0, n, ROWS_AT_ONCE):
+            values[start : start + ROWS_AT_ONCE] = kernel.pairing(X[start : start + ROWS_AT_ONCE], X)
+        return values
 
     @abstractmethod
     def whole(

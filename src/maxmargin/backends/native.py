@@ -46,6 +46,14 @@ class NativeBackend(Backend):
             return BlockGram(kernel, X, cache_bytes, segments)
         return NativeGram(kernel, _packable(kernel, X), dtype, cache_bytes, segments)
 
+    def pairing(self, kernel: NamedKernel, X: Any) -> NDArray[np.float64]:
+        if not _evaluates(kernel, X):
+            return super().pairing(kernel, X)
+        X = _packable(kernel, X)
+        values = np.empty((X.shape[0], X.shape[0]))
+        _native.pair_all(_native_kernel(kernel), _samples(X, np.dtype(np.float64), _centre(kernel, X)), values)
+        return values
+
     def whole(
         self,
         kernel: NamedKernel,

@@ -14,7 +14,7 @@ from __future__ import annotations
 import queue
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,7 +36,6 @@ Mask = NDArray[np.bool_]
 
 #: Up to this many samples a kernel matrix is kept as a whole, and chains run side by side; beyond, one after the other.
 WHOLE = 8192
-ROWS_AT_ONCE = 128
 #: Of the support vectors in a first guess at the solution.
 FIRST_SHARE = 0.25
 
@@ -88,9 +87,13 @@ class Grid:
                 yield from self._chain(k, gram, fold, control.share())
 
     def _run_side_by_side(self, control: Control) -> Iterator[Fit]:
-        """Chains of at most two kernels at a time, so that a thread that is done with one kernel goes on with the next."""
+        """Chains of two kernels at a time, so that a thread that is done with one kernel goes on with the next; of more only if
+        there are more threads than chains."""
         done: queue.SimpleQueue[Fit] = queue.SimpleQueue()
+        assert isinstance(self.kernels[0], NamedKernel)
+        pairing = self.backend.pairing(self.kernels[0], self.X)
         threads = self.backend.n_threads
+        few = max(threads, len(self.folds) - threads + 1)  # chains left: all of the same kernel, or soon a thread has none
 
         def chain(k: int, gram: Gram, fold: int) -> None:
             for fit in self._chain(k, gram, fold, control.share()):
@@ -99,9 +102,8 @@ class Grid:
         running: set[Future[None]] = set()
         readers: list[tuple[Gram, list[Future[None]]]] = []
         with ThreadPoolExecutor(threads, initializer=self.backend.use_one_thread) as pool:
-            pairing = _pairing(self.kernels[0], self.X, pool)
             for k, kernel in self._longest_first():
-                yield from self._wait(running, threads - 1, done)
+                yield from self._wait(running, few, done)
                 if control.ended() is not None:
                     break
                 assert isinstance(kernel, NamedKernel)
@@ -185,18 +187,3 @@ class Grid:
         start, r = problem.carry_over(before, beta, gradient)
         known = r * beta, problem.gradient_at_multiple(r, before, beta, gradient)
         return block_smo.solve(problem, gram, self.backend, self.stop, control, start, known)
-
-
-def _pairing(kernel: Kernel, X: Any, pool: Executor) -> NDArray[np.float64]:
-    """What all kernels of the grid are functions of."""
-    assert isinstance(kernel, NamedKernel)
-    pair, n = kernel.pairing, X.shape[0]
-    values = np.empty((n, n))
-
-    def fill(start: int) -> None:
-        rows = slice(start, start + ROWS_AT_ONCE)
-        values[rows] = pair(X[rows], X)
-
-    list(pool.map(fill, range(0, n, ROWS_AT_ONCE)))  # raises what was raised there
-    return values
-
