@@ -51,6 +51,7 @@ MOST_CORRECTIONS = 6  # of a float32 run before it goes on in float64
 STEPS_AT_ONCE = 150_000  # of an inner solve, so that an interrupt is seen within a fraction of a second
 INNER_REDUCTION = 0.1  # of the violation, by one inner solve
 LAST_REDUCTION = 0.01  # besides, where it is likely to be the last one
+FALLEN = 0.3  # of the violation before: how far it falls where the end is near
 NEGLIGIBLE = 0.25  # of tol: a variable this little on the wrong side is no violator
 SAFETY = 4.0  # times the largest rounding error of the gradient that was seen
 POLISH = 1e-12  # the violation to which a single float64 tile is solved
@@ -227,6 +228,7 @@ class _Run:
         self.lowest_curvature = 0.0
         self.trace = Trace()
         self.violation = Violation(np.inf, (), 0)
+        self._last_violation = np.inf
         self._worst_violation = 0.0
         self.idle = 0  # iterations since the dual value last rose
         self._corrections = 0
@@ -263,9 +265,9 @@ class _Run:
         raise AssertionError("unreachable")
 
     def _tile_size(self) -> int:
-        """Large enough for all free variables and as many violators as half of them, if that can be: where many are free, a
-        tile of some of them takes very many small steps."""
-        return min(max(TILE, int(1.5 * self.violation.n_free)), LARGEST_TILE)
+        """Large enough for all free variables and as many others, if that can be: where many are free, a tile of some of them
+        takes very many small steps."""
+        return min(max(TILE, 2 * self.violation.n_free), LARGEST_TILE)
 
     def _choose(self, size: int, seed: int, more: float) -> tuple[Indices, bool]:
         return self.backend.choose_working_set(
@@ -274,8 +276,8 @@ class _Run:
 
     def _target(self, members: Indices, complete: bool = False) -> float:
         """The violation to which a working set is minimised. One that holds all free variables and violators, most of them
-        free, is likely to be the last one."""
-        last = complete and 2 * self.violation.n_free >= len(members)
+        free, is likely to be the last one if few have become violators since the one before."""
+        last = complete and 2 * self.violation.n_free >= len(members) and self.violation.value <= FALLEN * self._last_violation
         return INNER_REDUCTION * max(self.tol, (LAST_REDUCTION if last else 1.0) * self.violation.value)
 
     def _improve_tile(self, members: Indices, target: float) -> bool:
@@ -399,6 +401,7 @@ class _Run:
     # --- bookkeeping ----------------------------------------------------------------------------------------------
 
     def measure(self) -> None:
+        self._last_violation = self.violation.value
         self.violation = self.backend.measure_violation(self.problem, self.beta, self.gradient)
         self._worst_violation = max(self._worst_violation, self.violation.value)
 
