@@ -46,7 +46,8 @@ class InnerSmo {
 public:
     explicit InnerSmo(TileProblem<T>& problem)
         : p(problem), K(problem.K), m(K.size()), coupled(!problem.edges.empty()), padded(in_chunks(m)), n_chunks(padded / chunk),
-          gradient(padded), diagonal(padded), free_now(m, 0), chunk_gain(n_chunks), chunk_violation(n_chunks), chunk_lowest(n_chunks) {
+          gradient(padded), diagonal(padded), free_now(m, 0), chunk_gain(n_chunks), chunk_violation(n_chunks),
+          chunk_lowest(n_chunks, forbidden) {
         if (coupled)
             for (std::size_t g = 0; g + 1 < p.edges.size(); ++g) groups.emplace_back(p.edges[g], p.edges[g + 1], padded);
         else
@@ -56,6 +57,7 @@ public:
             diagonal[k] = k < m ? static_cast<float>(K.diagonal(k)) : 1.0f;
             if (k < m) note_bounds(k);
         }
+        if (coupled) find_idle_chunks();
     }
 
     TileResult solve() {
@@ -80,6 +82,7 @@ public:
             ++result.steps;
             spent += 100.0 + m;
         }
+        catch_up();
         std::copy_n(gradient.data(), m, p.gradient);
         result.lowest_curvature = lowest_curvature;
         if (coupled && groups[0].lowest_up < forbidden) result.level = groups[0].lowest_up + 0.5 * groups[0].violation;
@@ -97,6 +100,7 @@ private:
         }
         int first, last;             // variables
         int first_chunk, end_chunk;  // the chunks they are in
+        std::vector<int> chunks;     // those of them where some variable can move
         Buffer<double> up_bar;
         Buffer<float> down;
         int i = 0, j = 0;
@@ -127,7 +131,7 @@ private:
     void move_gradient(const T* a, const T* b, double t) {
         int moved = 0;  // chunks
         for (Group& g : groups) {
-            for (int c = g.first_chunk; c < g.end_chunk; ++c) chunk_lowest[c] = move_chunk(g, c * chunk, a, b, c < moved ? 0.0 : t);
+            for (int c : g.chunks) chunk_lowest[c] = move_chunk(g, c * chunk, a, b, c < moved ? 0.0 : t);
             moved = g.end_chunk;
             const auto first = chunk_lowest.begin();
             const int c = static_cast<int>(std::min_element(first + g.first_chunk, first + g.end_chunk) - first);
@@ -162,7 +166,7 @@ private:
             g.violation = 0.0;
             if (g.lowest_up >= forbidden) continue;  // no variable may rise
             const T* row_i = K.row(g.i);
-            for (int c = g.first_chunk; c < g.end_chunk; ++c) rate_chunk(g, c, row_i);
+            for (int c : g.chunks) rate_chunk(g, c, row_i);
             const auto first = chunk_gain.begin();
             const int c = static_cast<int>(std::max_element(first + g.first_chunk, first + g.end_chunk) - first);
             g.gain = chunk_gain[c];
@@ -209,6 +213,33 @@ private:
         set(i, t == room_i ? p.upper[i] : p.beta[i] + t);
         set(j, t == room_j ? p.lower[j] : p.beta[j] - t);
         move_gradient(K_i, K_j, t);
+        if (!idle_chunks.empty()) unseen[i] += t, unseen[j] -= t;
+    }
+
+    // Chunks in which no variable can move (the held-out samples of a fold) take no part in pair steps: what all of them did to
+    // the gradient there is added up at the end.
+    void find_idle_chunks() {
+        std::vector<char> moves(n_chunks, 0);
+        for (int k = 0; k < m; ++k) moves[k / chunk] |= p.lower[k] < p.upper[k];
+        for (int c = 0; c < n_chunks; ++c)
+            if (!moves[c]) idle_chunks.push_back(c);
+        for (Group& g : groups)
+            for (int c = g.first_chunk; c < g.end_chunk; ++c)
+                if (moves[c]) g.chunks.push_back(c);
+        if (!idle_chunks.empty()) unseen.assign(m, 0.0);
+    }
+
+    void catch_up() {
+        free_rows.clear(), change.clear();
+        for (int k = 0; k < static_cast<int>(unseen.size()); ++k)
+            if (unseen[k] != 0.0) free_rows.push_back(K.row(k)), change.push_back(unseen[k]);
+        std::vector<const T*> rows(free_rows.size());
+        for (std::size_t c = 0, next; c < idle_chunks.size(); c = next) {
+            for (next = c + 1; next < idle_chunks.size() && idle_chunks[next] == idle_chunks[next - 1] + 1;) ++next;
+            const int first = idle_chunks[c] * chunk, width = static_cast<int>(next - c) * chunk;
+            for (std::size_t a = 0; a < rows.size(); ++a) rows[a] = free_rows[a] + first;
+            accumulate(rows.data(), static_cast<int>(rows.size()), width, change.data(), gradient.data() + first);
+        }
     }
 
     // Without the equality constraint: i = the variable with the largest decrease; returns the violation.
@@ -405,6 +436,8 @@ private:
     std::vector<signed char> free_now;
     std::vector<float> chunk_gain, chunk_violation;
     std::vector<double> chunk_lowest;
+    std::vector<int> idle_chunks;
+    std::vector<double> unseen;  // by idle chunks: the pair steps, summed for each variable
     alignas(64) double barred_in_chunk[chunk];  // G of those that may rise, in the chunk looked at last
     alignas(64) float gains_in_chunk[chunk];
     int i = 0, j = 0, n_free = 0;  // i and j: the pair (or coordinate) to move

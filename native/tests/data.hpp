@@ -88,6 +88,8 @@ double plain_kernel(const Kernel& kernel, const T* x, const T* z, int d) {
         case KernelKind::laplacian: return std::exp(-kernel.gamma * manhattan);
         case KernelKind::exponential: return std::exp(-kernel.gamma * std::sqrt(squared));
         case KernelKind::sigmoid: return std::tanh(kernel.gamma * dot + kernel.coef0);
+        case KernelKind::squared_distance: return squared;
+        case KernelKind::manhattan_distance: return manhattan;
     }
     return NAN;
 }

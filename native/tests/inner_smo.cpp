@@ -2,6 +2,7 @@
 #include <limits>
 #include <numeric>
 #include <random>
+#include <utility>
 
 #include "check.hpp"
 #include "data.hpp"
@@ -138,6 +139,18 @@ void test_optimum(int m, Groups groups, Box box, double C, double tolerance) {
     CHECK(result.violation <= tolerance);
     CHECK(problem.violation() <= tolerance + 2.0 * rounding<T> * problem.size());
     CHECK(result.lowest_curvature >= -1e-6);
+    problem.check_feasible();
+    problem.check_gradient();
+}
+
+// Variables that cannot move, whole chunks of them, as the samples a fold holds out: their gradient is true as well.
+template <class T>
+void test_held_out(Groups groups, int first, int last) {
+    Problem<T> problem(300, groups, Box::finite, 10.0, 0.0, 7);
+    for (int k = first; k < last; ++k) problem.lower[k] = problem.upper[k] = problem.beta[k];
+    const TileResult result = problem.solve(1e-3, most_steps);
+    CHECK(result.violation <= 1e-3 && result.steps > 0);
+    CHECK(problem.violation() <= 1e-3 + 2.0 * rounding<T> * problem.size());
     problem.check_feasible();
     problem.check_gradient();
 }
@@ -287,6 +300,8 @@ void test_arithmetic() {
                     if (!nu) run(name + ", half-lines", [&] { test_optimum<T>(m, groups, Box::half_line, C, tolerance); });
                 }
         if (groups != Groups::two_of_which_one_is_empty) run("inner solve restarted, " + kind, [&] { test_restart<T>(groups); });
+        for (auto [first, last] : {std::pair{0, 64}, {60, 200}, {128, 300}})
+            run("inner solve, some held out, " + kind, [&] { test_held_out<T>(groups, first, last); });
         run("inner solve of duplicates, " + kind, [&] { test_duplicates<T>(groups); });
     }
     run("two groups and one, " + arithmetic, test_two_groups_are_one_with_more_constraints<T>);

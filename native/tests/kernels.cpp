@@ -36,6 +36,23 @@ void test_tile(const Kernel& kernel, Storage storage, int n, int d) {
     for (int i = 0; i < n; ++i) CHECK(close(diagonal[i], plain_kernel(kernel, data.row(i), data.row(i), d), tolerance<T>(kernel)));
 }
 
+// What kernels are functions of, of all pairs of samples.
+void test_pairs(const Kernel& kernel, Storage storage, int n, int d) {
+    const Data<double> data(n, d, 3 * n + d);
+    Samples<double> samples = data.samples(storage);
+    std::vector<double> pairs(n * n);
+    pair_all(kernel, samples, pairs.data());
+    double error = 0.0, largest = 1.0;
+    for (int a = 0; a < n; ++a)
+        for (int b = 0; b < n; ++b) {
+            const double expected = plain_kernel(kernel.bare(), data.row(a), data.row(b), d);
+            error = std::max(error, std::abs(pairs[a * n + b] - expected));
+            largest = std::max(largest, std::abs(expected));
+        }
+    CHECK(error <= tolerance<double>(kernel.bare()) * largest);
+    CHECK(kernel.pairing() == Pairing::dot || pairs[0] == 0.0);
+}
+
 template <class T>
 void test_arithmetic() {
     for (const auto& [name, kernel] : kernels())
@@ -85,6 +102,11 @@ void test_rounding() {
 
 void test_kernels() {
     run("rounding", test_rounding);
+    for (const auto& [name, kernel] : kernels())
+        for (Storage storage : {Storage::dense, Storage::csr32})
+            for (int d : {2, 57, 300})
+                if (offered(kernel, storage))
+                    run(std::string("pairs, ") + name + ", " + name_of(storage), [&] { test_pairs(kernel, storage, 130, d); });
     test_arithmetic<float>();
     test_arithmetic<double>();
     run("exponential, float", test_exponential<float>);

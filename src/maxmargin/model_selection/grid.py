@@ -67,8 +67,8 @@ class Grid:
     backend: Backend
     stop: Stop
     cache_bytes: int
-    #: Whether a fit is not worth doing any more (kernel, point): asked before each.
-    hopeless: Callable[[int, int], bool]
+    #: Whether a fit (kernel, point) is not worth doing any more: asked before each, if given.
+    hopeless: Callable[[int, int], bool] | None = None
 
     def __len__(self) -> int:
         return len(self.kernels) * len(self.points) * len(self.folds)
@@ -81,7 +81,7 @@ class Grid:
             yield from self._run_side_by_side(control) if side_by_side else self._run_in_turn(control)
 
     def _run_in_turn(self, control: Control) -> Iterator[Fit]:
-        for k, kernel in self._longest_first():
+        for k, kernel in self._turns():
             gram = self.backend.gram(kernel, self.X, np.dtype(np.float32), self.cache_bytes, self.task.edges)
             for fold in range(len(self.folds)):
                 yield from self._chain(k, gram, fold, control.share())
@@ -102,7 +102,7 @@ class Grid:
         running: set[Future[None]] = set()
         readers: list[tuple[Gram, list[Future[None]]]] = []
         with ThreadPoolExecutor(threads, initializer=self.backend.use_one_thread) as pool:
-            for k, kernel in self._longest_first():
+            for k, kernel in self._turns():
                 yield from self._wait(running, few, done)
                 if control.ended() is not None:
                     break
@@ -116,10 +116,11 @@ class Grid:
                 running.update(chains)
             yield from self._wait(running, 0, done)
 
-    def _longest_first(self) -> list[tuple[int, Kernel]]:
+    def _turns(self) -> list[tuple[int, Kernel]]:
         """The kernels, those with the most support vectors first, so that the threads end together: a larger gamma makes samples
-        less alike."""
-        return sorted(enumerate(self.kernels), key=lambda one: -getattr(one[1], "gamma", 1.0))
+        less alike. But these are also the worst, and the better ones come first where a score can make others hopeless."""
+        sign = -1.0 if self.hopeless is None else 1.0
+        return sorted(enumerate(self.kernels), key=lambda one: sign * getattr(one[1], "gamma", 1.0))
 
     def _wait(self, running: set[Future[None]], at_most: int, done: queue.SimpleQueue[Fit]) -> Iterator[Fit]:
         """Until no more than so many chains run: what they finish meanwhile."""
@@ -140,7 +141,7 @@ class Grid:
         for point, parameters in enumerate(self.points):
             if control.ended() is not None:
                 return
-            if self.hopeless(k, point):
+            if self.hopeless is not None and self.hopeless(k, point):
                 yield Fit(k, point, fold, np.nan, np.nan, None, np.nan, np.nan)
                 continue
             started = time.perf_counter()

@@ -84,7 +84,7 @@ class GridSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             make_backend(self.backend),
             Stop(self.tol),
             validation.cache_bytes(self.cache_size, enough=8 * len(targets) ** 2),
-            results.hopeless if self.reject_hopeless else lambda kernel, point: False,
+            results.hopeless if self.reject_hopeless else None,
         )
         control.n_machines = len(grid)
         with control.running(), closing(grid.run(control)) as fits:
