@@ -32,7 +32,7 @@ Matrix = NDArray[np.float64]
 Indices = NDArray[np.int32]
 
 SMALL = 100_000  # kernel entries that are recomputed without a second thought
-DRAW = 128  # samples on which a claim is checked wherever it is not needed
+DRAW = 64  # samples on which a claim is checked wherever it is not needed
 SAFETY = 8.0  # times the largest error of the claim that was found
 ROUNDING = 4.0 * float(np.finfo(float).eps)  # of a sum of kernel values, relative to the sum of their absolute values
 TINY = float(np.finfo(float).tiny)
