@@ -4,6 +4,7 @@ sets.py         which problems, in which groups
 contestants.py  which libraries, and how each gets its data
 worker.py       one measurement in a fresh process
 truth.py        the true float64 duality gap of any model
+turns.py        a measurement in a fresh process, and the contestants by turns
 race.py         all contestants on one problem, interleaved and repeated
 verdicts.py     the bars, and whether they were met
 tables.py       results as text and as Markdown

@@ -11,16 +11,13 @@ Log-loss and Brier score are those of the held-out part; the time is that of `fi
 
 import argparse
 import json
-import subprocess
-import sys
-from itertools import product
-from pathlib import Path
 from statistics import fmean, geometric_mean
 from typing import Any
 
-from .race import CALL_SECONDS, ROOT
-from .worker import keep_to_cores, seconds_of
+from .turns import parser, take_turns
+from .worker import CALL_SECONDS, keep_to_cores, seconds_of
 
+MODULE = "benchmarks.calibration"
 SETS = ("heart", "german", "ionosphere", "sonar", "fourclass", "splice", "svmguide1", "spambase")
 BUNDLED = ("breast_cancer", "moons")
 OURS = ("loo", "cv")
@@ -35,25 +32,8 @@ def main() -> None:
     options = parse()
     if options.one:
         print(json.dumps(measure(*options.one, options)))
-        return
-    results: dict[str, dict[str, Scores]] = {name: {} for name in options.sets}
-    for name, _ in product(options.sets, range(options.repeats)):
-        for who in options.contestants:
-            run = in_fresh_process(name, who, options)
-            best = min(run["seconds"], results[name].get(who, run)["seconds"])
-            results[name][who] = run | {"seconds": best}
-    print(report(results, options.contestants))
-
-
-def in_fresh_process(name: str, who: str, options: argparse.Namespace) -> Scores:
-    command = [sys.executable, "-m", "benchmarks.calibration", "--one", name, who, "--threads", str(options.threads)]
-    command += ["--data", str(options.data.resolve())] if options.data else []
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    if done.returncode:
-        sys.exit(f"{name}, {who}:\n{done.stderr}")
-    scores: Scores = json.loads(done.stdout.splitlines()[-1])
-    print(f"{name}: {who}: {scores}", file=sys.stderr, flush=True)
-    return scores
+    else:
+        print(report(take_turns(MODULE, options, lambda who: options.repeats), options.contestants))
 
 
 def measure(name: str, who: str, options: argparse.Namespace) -> Scores:
@@ -118,17 +98,9 @@ def report(results: dict[str, dict[str, Scores]], contestants: list[str]) -> str
 
 
 def parse() -> argparse.Namespace:
-    formatter = argparse.RawDescriptionHelpFormatter
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.calibration", description=__doc__, formatter_class=formatter)
-    parser.add_argument("--data", type=Path, help="folder with load.py and its sets; without it, scikit-learn's own sets")
-    parser.add_argument("--sets", nargs="+", metavar="SET")
-    parser.add_argument("--contestants", nargs="+", choices=CONTESTANTS, default=list(CONTESTANTS))
-    parser.add_argument("--threads", type=int, default=2, help="cores each process may use (default 2)")
-    parser.add_argument("--repeats", type=int, default=3, help="processes for each contestant and set (default 3)")
-    parser.add_argument("--one", nargs=2, metavar=("SET", "CONTESTANT"), help="measure this alone, in this process")
-    options = parser.parse_args()
-    options.sets = options.sets or list(SETS if options.data else BUNDLED)
-    return options
+    chosen = parser(MODULE, __doc__, CONTESTANTS).parse_args()
+    chosen.sets = chosen.sets or list(SETS if chosen.data else BUNDLED)
+    return chosen
 
 
 if __name__ == "__main__":

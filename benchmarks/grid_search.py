@@ -11,16 +11,13 @@ the best parameters and the largest difference of a mean score are compared.
 
 import argparse
 import json
-import subprocess
-import sys
-from itertools import product
-from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from .race import ROOT
+from .turns import Result, parser, take_turns
 from .worker import keep_to_cores
 
+MODULE = "benchmarks.grid_search"
 SETS = ("spambase", "svmguide1")
 BUNDLED = ("breast_cancer",)
 OURS = "maxmargin"
@@ -29,34 +26,13 @@ FASTER = {"scikit-learn": 15.0, "intelex": 5.0}  # the bars
 CS, GAMMAS = [2.0**k for k in range(-5, 14, 2)], [2.0**k for k in range(-15, 4, 2)]
 FOLDS = 5
 
-Result = dict[str, Any]
-
 
 def main() -> None:
     options = parse()
     if options.one:
         print(json.dumps(measure(*options.one, options)))
-        return
-    results: dict[str, dict[str, Result]] = {name: {} for name in options.sets}
-    for name, turn in product(options.sets, range(options.repeats)):
-        for who in options.contestants:
-            if who != OURS and turn >= options.peer_repeats:
-                continue
-            run = in_fresh_process(name, who, options)
-            best = min(run["seconds"], results[name].get(who, run)["seconds"])
-            results[name][who] = run | {"seconds": best}
-    print(report(results))
-
-
-def in_fresh_process(name: str, who: str, options: argparse.Namespace) -> Result:
-    command = [sys.executable, "-m", "benchmarks.grid_search", "--one", name, who, "--threads", str(options.threads)]
-    command += ["--data", str(options.data.resolve())] if options.data else []
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    if done.returncode:
-        sys.exit(f"{name}, {who}:\n{done.stderr}")
-    result: Result = json.loads(done.stdout.splitlines()[-1])
-    print(f"{name}: {who}: {result['seconds']:.3g} s, best {result['best']}", file=sys.stderr, flush=True)
-    return result
+    else:
+        print(report(take_turns(MODULE, options, lambda who: options.repeats if who == OURS else options.peer_repeats)))
 
 
 def measure(name: str, who: str, options: argparse.Namespace) -> Result:
@@ -108,7 +84,7 @@ def report(results: dict[str, dict[str, Result]]) -> str:
     for name, row in results.items():
         ours = row.get(OURS)
         for who, result in row.items():
-            line = f"{name:<12}{who:<14}{result['seconds']:>9.3g} s   best {result['best']}   score {result['best_score']:.6f}"
+            line = f"{name:<15}{who:<14}{result['seconds']:>9.3g} s   best {result['best']}   score {result['best_score']:.6f}"
             if ours is not None and who != OURS:
                 ratio = result["seconds"] / ours["seconds"]
                 apart = max(abs(a - b) for a, b in zip(result["scores"], ours["scores"], strict=True))
@@ -121,18 +97,11 @@ def report(results: dict[str, dict[str, Result]]) -> str:
 
 
 def parse() -> argparse.Namespace:
-    formatter = argparse.RawDescriptionHelpFormatter
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.grid_search", description=__doc__, formatter_class=formatter)
-    parser.add_argument("--data", type=Path, help="folder with load.py and its sets; without it, a set of scikit-learn's")
-    parser.add_argument("--sets", nargs="+", metavar="SET")
-    parser.add_argument("--contestants", nargs="+", choices=CONTESTANTS, default=list(CONTESTANTS))
-    parser.add_argument("--threads", type=int, default=2, help="cores, and n_jobs of the others (default 2)")
-    parser.add_argument("--repeats", type=int, default=3, help="processes for maxmargin (default 3)")
-    parser.add_argument("--peer-repeats", type=int, default=1, help="processes for the others, which take minutes (default 1)")
-    parser.add_argument("--one", nargs=2, metavar=("SET", "CONTESTANT"), help="measure this alone, in this process")
-    options = parser.parse_args()
-    options.sets = options.sets or list(SETS if options.data else BUNDLED)
-    return options
+    options = parser(MODULE, __doc__, CONTESTANTS)
+    options.add_argument("--peer-repeats", type=int, default=1, help="of the peers, which take minutes (default 1)")
+    chosen = options.parse_args()
+    chosen.sets = chosen.sets or list(SETS if chosen.data else BUNDLED)
+    return chosen
 
 
 if __name__ == "__main__":

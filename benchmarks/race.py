@@ -12,13 +12,13 @@ from typing import Any
 
 from .contestants import Contestant
 from .sets import SPARSE, Case
-from .worker import Task
+from .turns import in_fresh_process
+from .worker import CALL_SECONDS, Task
 
-ROOT = Path(__file__).resolve().parent.parent
+WORKER = "benchmarks.worker"
 SMALL_CALLS = 300  # calls per process where one takes less than a millisecond
 PREDICT_CALLS = 5
 CLEARLY_SLOWER = 1.5  # than the same library with another memory layout
-CALL_SECONDS = 1.0  # a call is repeated within a process only as long as this
 
 
 @dataclass(frozen=True)
@@ -76,14 +76,14 @@ def goes_on(entry: Entry, entries: list[Entry], rules: Rules) -> bool:
 
 def run_once(case: Case, entry: Entry, rules: Rules, model: Path) -> None:
     """Measure, and judge the model of the first round."""
-    task = task_for(case, entry, rules, model)
+    task = json.dumps(asdict(task_for(case, entry, rules, model)))
     entry.failure, entry.timed_out = None, False
     start = perf_counter()
     try:
-        entry.runs.append(in_fresh_process("measure", task))
+        entry.runs.append(in_fresh_process(WORKER, "measure", task))
         entry.seconds += perf_counter() - start
         if not entry.truth and case.set not in rules.unjudged:
-            entry.truth = in_fresh_process("judge", task)
+            entry.truth = in_fresh_process(WORKER, "judge", task)
     except subprocess.CalledProcessError as error:
         entry.timed_out = error.returncode == -signal.SIGALRM
         last_words = error.stderr.strip().splitlines()[-1:] or [f"exit status {error.returncode}"]
@@ -111,13 +111,6 @@ def task_for(case: Case, entry: Entry, rules: Rules, model: Path) -> Task:
         limit=rules.limit,
         model=str(model),
     )
-
-
-def in_fresh_process(verb: str, task: Task) -> dict[str, Any]:
-    command = [sys.executable, "-m", "benchmarks.worker", verb, json.dumps(asdict(task))]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
-    result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return result
 
 
 def summary(contestant: Contestant, entries: list[Entry], rules: Rules) -> dict[str, Any]:

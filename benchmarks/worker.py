@@ -17,6 +17,7 @@ from time import perf_counter
 from typing import Any
 
 EPSILON = 0.1  # of the standardised targets
+CALL_SECONDS = 1.0  # a call is repeated within a process only as long as this
 
 
 @dataclass(frozen=True)
