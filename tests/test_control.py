@@ -203,12 +203,35 @@ def test_max_iter_counts_the_steps_of_all_machines(max_iter: int, classes: int) 
 
 @pytest.mark.parametrize("gap_tol", [0.3, 0.03])
 def test_gap_tol(gap_tol: float) -> None:
-    model = SVC(gap_tol=gap_tol).fit(*hard()[:2])
+    """Without a tol the gap alone decides; with one both do, and without a gap_tol the violation alone."""
+    X, y, _ = hard()
+    model = SVC(tol=np.inf, gap_tol=gap_tol).fit(X, y)
     assert model.status_ is Status.GAP_REACHED
     assert model.status_.converged
     assert model.fit_status_ == 0
-    assert model.certificate_.relative_gap <= 1.05 * gap_tol
-    assert model.certificate_.kkt_violation > model.tol
+    assert model.certificate_.relative_gap <= gap_tol
+    assert model.certificate_.kkt_violation > 1e-3
+    both = SVC(gap_tol=gap_tol).fit(X, y)
+    assert both.status_ is Status.CONVERGED
+    assert both.certificate_.meets(both.tol, gap_tol)
+
+
+def test_the_default_asks_for_a_small_gap() -> None:
+    """With a large C a violation within tol is not enough."""
+    X, y, C = hard()
+    loose = SVC(C=C, tol=0.1, gap_tol=None).fit(X, y)
+    assert loose.status_ is Status.CONVERGED
+    assert loose.certificate_.kkt_violation <= 0.1
+    assert not loose.certificate_.holds(1e-3)
+    model = SVC(C=C, tol=0.1).fit(X, y)
+    assert model.status_ is Status.CONVERGED
+    assert model.certificate_.holds(1e-3)
+
+
+@pytest.mark.parametrize(("tol", "gap_tol"), [(np.inf, None), (1e-3, 0.0), (1e-3, -1.0), (np.nan, 1e-3), (1e-3, np.inf)])
+def test_tolerances_that_would_end_nothing(tol: float, gap_tol: float | None) -> None:
+    with pytest.raises(ValueError, match="tol"):
+        SVC(tol=tol, gap_tol=gap_tol).fit(*hard()[:2])
 
 
 # --- callbacks --------------------------------------------------------------------------------------------------------
@@ -253,7 +276,7 @@ def test_a_callback_that_returns_something_else_does_not() -> None:
 def test_a_callback_that_stops_once_stops_all_machines() -> None:
     X, y = load_digits(return_X_y=True)
     answers = iter([True])
-    model = SVC(callbacks=[lambda progress: next(answers, False)], gap_tol=1e-12)
+    model = SVC(callbacks=[lambda progress: next(answers, False)], max_iter=10**9)  # one by one
     with pytest.warns(ConvergenceWarning, match="Stopped by a callback"):
         model.fit(X, y)
     assert (model.n_iter_[1:] == 0).all()

@@ -222,7 +222,7 @@ def test_many_samples_are_solved_in_float32_and_proved_in_float64(C):
     primal, dual = values(model, X, y, np.full(len(y), C))
     assert model.certificate_.gap >= primal - dual - 1e-9 * primal
     assert abs(model.certificate_.dual - dual) <= model.certificate_.value_error + 1e-9 * primal
-    assert max(model.trace_.dual) <= model.certificate_.primal
+    assert max(model.trace_.dual) <= model.certificate_.primal + model.certificate_.value_error
 
 
 def test_a_run_that_float32_does_not_settle_goes_on_in_float64(monkeypatch):
@@ -330,7 +330,9 @@ def test_every_kind_of_data(form):
     np.testing.assert_allclose(found, expected, atol=1e-4)
 
 
-# without an intercept, a kernel whose features have a constant: one check wants all samples in one class
+# without an intercept, a kernel whose features have a constant: one check wants all samples in one class. Others have features
+# around 100, of which this kernel makes values of 1e12: float64 does not resolve tol there, and it is right that the fit says so
+@pytest.mark.filterwarnings("ignore:Stalled")
 @parametrize_with_checks([machine(), machine(kernel="poly", coef0=1.0, warm_start=True)])
 def test_scikit_learn_checks(estimator: Any, check: Any) -> None:
     check(estimator)
@@ -353,9 +355,10 @@ def test_steps_and_seconds_are_limited():
 
 def test_a_relative_gap_is_enough():
     X, y = clouds(300, 4)
-    model = machine(gamma=0.3, gap_tol=0.05, tol=1e-9).fit(X, y)
+    model = machine(gamma=0.3, gap_tol=0.05, tol=np.inf).fit(X, y)
     assert model.status_ is Status.GAP_REACHED
-    assert model.certificate_.holds(0.05 + 1e-9)
+    assert model.certificate_.holds(0.05)
+    assert model.certificate_.kkt_violation > 1e-3
 
 
 def test_callbacks_see_the_course_and_may_end_it():

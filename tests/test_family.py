@@ -23,7 +23,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from maxmargin import SVC, SVR, NuSVC, NuSVR, OneClassSVM, Status
 from maxmargin.backends import make_backend
 from maxmargin.callbacks import Progress
-from maxmargin.certificates import certify
+from maxmargin.certificates import certify, recompute
 from maxmargin.control import Control, Stop
 from maxmargin.formulations import (
     DualProblem,
@@ -278,8 +278,10 @@ def test_a_wrong_claim_of_a_solver_is_not_believed(member: Member, lie: float) -
         K, gram = np.tile(K, (2, 2)), DoubledGram(gram)
     beta = block_smo.solve(problem, gram, backend, Stop(gap_tol=0.01), Control()).beta
     claim = K @ beta + problem.linear + lie * np.random.default_rng(0).uniform(-1, 1, size=len(problem))
-    honest = certify(problem, beta, lambda at: K[at] @ beta)
-    checked = certify(problem, beta, lambda at: K[at] @ beta, claim)
+    honest, checked = (
+        certify(problem, beta, recompute(problem, beta, lambda at: (K[at] @ beta, 0.0), one), lambda: 1.0)
+        for one in (None, claim)
+    )
     assert checked.gap == pytest.approx(honest.gap, rel=1e-9)
     assert honest.arithmetic == "float64"
     assert "samples whose share" in checked.arithmetic or lie == 0.3

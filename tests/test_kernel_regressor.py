@@ -16,7 +16,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from maxmargin.backends import make_backend
-from maxmargin.control import Control
+from maxmargin.control import Control, Stop
 from maxmargin.estimators.kernel_regression import KernelRegressor, TrainingKernel
 from maxmargin.kernels import RBF
 from maxmargin.kernels.theory import product_features, product_kernel
@@ -96,7 +96,7 @@ def test_a_float32_factor_that_fails_is_done_again_in_float64(data):
     X, y = np.repeat(data[0], 2, axis=0), np.repeat(data[1], 2)
     problem = ridge.RidgeProblem(y[:, None], np.ones(len(y)), 1e-8)
     matrix = TrainingKernel(RBF(0.3), X, make_backend("native"))
-    solution = ridge.solve_by_factor(problem, matrix, 1e-7, Control(), np.dtype(np.float32))
+    solution = ridge.solve_by_factor(problem, matrix, Stop(1e-7), Control(), np.dtype(np.float32))
     assert solution.arithmetic.startswith("float64")
     assert solution.status is Status.CONVERGED
     np.testing.assert_allclose(RBF(0.3).block(X, X) @ solution.scaled[:, 0], y, atol=1e-5)

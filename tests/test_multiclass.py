@@ -141,7 +141,7 @@ class Count:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.matrices: list[Any] = []
         self._by_proofs = 0
-        make, prove = NativeBackend.gram, native.NativeGram.exact_sums_each
+        make, prove = NativeBackend.gram, native.NativeGram.exact_sums
 
         def remember(backend: NativeBackend, *arguments: Any) -> Gram:
             self.matrices.append(make(backend, *arguments))
@@ -154,7 +154,7 @@ class Count:
             return sums
 
         monkeypatch.setattr(NativeBackend, "gram", remember)
-        monkeypatch.setattr(native.NativeGram, "exact_sums_each", set_apart)
+        monkeypatch.setattr(native.NativeGram, "exact_sums", set_apart)
 
     def read(self) -> int:
         """The number, which starts again."""

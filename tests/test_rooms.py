@@ -36,19 +36,21 @@ ROOMS = {
     "solution": Room(set(), {"numpy"}),
     # the kernel matrix: rows of X, no y, no beta
     "kernels": Room(set(), {"numpy", "scipy", "sklearn"}),
-    "gram": Room({"kernels"}, {"numpy"}),
+    "gram": Room({"kernels"}, {"numpy", "scipy"}),
     # who computes, and the loop that asks: no estimator, no label, no scikit-learn
     "backends": Room({"_native", "formulations", "gram", "kernels"}, {"numpy", "scipy", "threadpoolctl"}),
     "control": Room({"solution"}, set()),
     "solvers": Room(
         {"backends", "control", "formulations", "gram", "primal_or_dual", "solution"}, {"clarabel", "numpy", "scipy"}
     ),
+    # where both meet: a claim, its proof, and what may be said of it
+    "training": Room({"backends", "certificates", "control", "formulations", "gram", "solution", "solvers"}, {"numpy"}),
     # scikit-learn's face: the five verbs
     "callbacks": Room({"control"}, {"tqdm"}),
     "estimators": Room(
         {
             "backends", "calibration", "callbacks", "certificates", "control", "formulations", "gram", "kernels",
-            "multiclass", "primal_or_dual", "solution", "solvers",
+            "multiclass", "primal_or_dual", "solution", "solvers", "training",
         },
         {"numpy", "scipy", "sklearn"},
     ),
@@ -56,7 +58,7 @@ ROOMS = {
     "model_selection": Room(
         {
             "backends", "callbacks", "certificates", "control", "estimators", "formulations", "gram", "kernels", "multiclass",
-            "solution", "solvers",
+            "solution", "solvers", "training",
         },
         {"numpy", "scipy", "sklearn"},
     ),

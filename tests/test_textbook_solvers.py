@@ -431,8 +431,8 @@ def test_limits(solver):
     assert few.n_iter_[0] == 3
     assert few.certificate_.box_residual == 0.0
     assert train(MOONS, X, y, solver=solver, tol=1e-9, max_seconds=1e-9).status_ is Status.MAX_SECONDS
-    close = train(MOONS, X, y, solver=solver, tol=1e-12, gap_tol=0.05)
-    assert close.status_ in (Status.GAP_REACHED, Status.CONVERGED)
+    close = train(MOONS, X, y, solver=solver, tol=np.inf, gap_tol=0.05)
+    assert close.status_ is Status.GAP_REACHED
     assert close.certificate_.holds(0.05)
 
 
@@ -515,7 +515,8 @@ def test_k_plus_one_is_the_kernel_of_one_more_feature():
     out = np.zeros(60)
     augmented.accumulate(everyone[:5], weights, out)
     assert out == pytest.approx(K[:, :5] @ weights)
-    assert augmented.exact_sums(everyone[:5], weights, everyone[10:13]) == pytest.approx(K[10:13, :5] @ weights)
+    sums, _ = augmented.exact_sums(everyone[:5], weights[None, :], everyone[10:13])
+    assert sums[0] == pytest.approx(K[10:13, :5] @ weights)
     assert augmented.subset(everyone[3:9]).tile(everyone[:6]) == pytest.approx(K[3:9, 3:9])
     assert augmented.restrict((1,)).tile(everyone[:40]) == pytest.approx(K[20:, 20:])
     assert augmented.in_float64().remembers == inner.remembers

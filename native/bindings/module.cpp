@@ -9,8 +9,11 @@
 #include <stdexcept>
 
 #include "maxmargin/blas.hpp"
+#include "maxmargin/exact_sums.hpp"
 #include "maxmargin/gram.hpp"
+#include "maxmargin/linear_sums.hpp"
 #include "maxmargin/loops.hpp"
+#include "maxmargin/threads.hpp"
 #include "maxmargin/tiles.hpp"
 #include "maxmargin/working_set.hpp"
 
@@ -59,18 +62,15 @@ Kernel make_kernel(const std::string& name, double gamma, double coef0, double d
     throw std::invalid_argument("no native kernel is called " + name);
 }
 
-template <class T, class S>
-Samples<T> dense_samples(const Matrix<const S>& X, const double* centre) {
-    if (X.shape(1) > 1 && X.stride(1) != 1) throw std::invalid_argument("X must be C-contiguous");
-    return Samples<T>(
-        DenseView<S>{X.data(), static_cast<std::int64_t>(X.shape(0)), X.stride(0), static_cast<int>(X.shape(1))}, centre);
+template <class S>
+DenseView<S> dense_view(const Matrix<const S>& X) {
+    if (X.size() > 0 && X.shape(1) > 1 && X.stride(1) != 1) throw std::invalid_argument("X must be C-contiguous");
+    return {X.data(), static_cast<std::int64_t>(X.shape(0)), X.stride(0), static_cast<int>(X.shape(1))};
 }
 
-template <class T, class S, class I>
-Samples<T> csr_samples(const Vector<const I>& starts, const Vector<const I>& features, const Vector<const S>& values,
-                                        int n_features) {
-    return Samples<T>(
-        CsrView<S, I>{starts.data(), features.data(), values.data(), static_cast<std::int64_t>(starts.shape(0)) - 1, n_features});
+template <class S, class I>
+CsrView<S, I> csr_view(const Vector<const I>& starts, const Vector<const I>& features, const Vector<const S>& values, int n_features) {
+    return {starts.data(), features.data(), values.data(), static_cast<std::int64_t>(starts.shape(0)) - 1, n_features};
 }
 
 template <class T, class S>
@@ -78,7 +78,7 @@ void bind_dense(nb::class_<Samples<T>>& samples) {
     samples.def_static("from_dense", [](Matrix<const S> X, Vector<const double> centre) {
         const double* mean = centre.shape(0) ? centre.data() : nullptr;
         nb::gil_scoped_release release;
-        return dense_samples<T, S>(X, mean);
+        return Samples<T>(dense_view(X), mean);
     });
 }
 
@@ -86,7 +86,39 @@ template <class T, class S, class I>
 void bind_csr(nb::class_<Samples<T>>& samples) {
     samples.def_static("from_csr", [](Vector<const I> starts, Vector<const I> features, Vector<const S> values, int n_features) {
         nb::gil_scoped_release release;
-        return csr_samples<T, S, I>(starts, features, values, n_features);
+        return Samples<T>(csr_view(starts, features, values, n_features));
+    });
+}
+
+// w, offsets, sums and sizes as linear_sums.hpp has them
+template <class View>
+nb::tuple linear_sums_of(const View& X, const Vector<const double>& centre, const Vector<const std::int32_t>& rows,
+                         const Rows<const double>& weights, const Vector<const std::int32_t>& at) {
+    const std::size_t n_outputs = weights.shape(0), n_at = at.shape(0);
+    std::vector<double> w(n_outputs * X.n_features), offsets(n_outputs), sums(n_outputs * n_at), sizes(n_outputs * n_at);
+    {
+        nb::gil_scoped_release release;
+        linear_sums(X, centre.shape(0) ? centre.data() : nullptr, rows.data(), static_cast<std::int64_t>(rows.shape(0)), weights.data(),
+                    static_cast<int>(n_outputs), at.data(), static_cast<std::int64_t>(n_at), w.data(), offsets.data(), sums.data(),
+                    sizes.data());
+    }
+    return nb::make_tuple(owned(std::move(w)), owned(std::move(offsets)), owned(std::move(sums)), owned(std::move(sizes)));
+}
+
+template <class S>
+void bind_linear_sums(nb::module_& module) {
+    module.def("linear_sums", [](Matrix<const S> X, Vector<const double> centre, Vector<const std::int32_t> rows,
+                                 Rows<const double> weights, Vector<const std::int32_t> at) {
+        return linear_sums_of(dense_view(X), centre, rows, weights, at);
+    });
+}
+
+template <class S, class I>
+void bind_sparse_linear_sums(nb::module_& module) {
+    module.def("linear_sums_csr", [](Vector<const I> starts, Vector<const I> features, Vector<const S> values, int n_features,
+                                     Vector<const double> centre, Vector<const std::int32_t> rows, Rows<const double> weights,
+                                     Vector<const std::int32_t> at) {
+        return linear_sums_of(csr_view(starts, features, values, n_features), centre, rows, weights, at);
     });
 }
 
@@ -162,8 +194,9 @@ void bind(nb::module_& module, const char* samples_name, const char* gram_name, 
         });
 
     module.def("solve_tile", [](const Tile<T>& K, Vector<const double> lower, Vector<const double> upper, Vector<double> beta,
-                                Vector<double> gradient, const std::vector<int>& edges, double tolerance, long max_steps) {
-        TileProblem<T> problem{K, lower.data(), upper.data(), beta.data(), gradient.data(), edges, tolerance, max_steps};
+                                Vector<double> gradient, const std::vector<int>& edges, double tolerance, long max_steps, double seconds) {
+        TileProblem<T> problem{K,     lower.data(), upper.data(), beta.data(),      gradient.data(),
+                               edges, tolerance,    max_steps,    Deadline(seconds)};
         TileResult result;
         {
             nb::gil_scoped_release release;
@@ -172,8 +205,9 @@ void bind(nb::module_& module, const char* samples_name, const char* gram_name, 
         return nb::make_tuple(result.steps, result.violation, result.lowest_curvature, result.level);
     });
     module.def("solve_joint_tile", [](const Tile<T>& K, Rows<const double> upper, Rows<double> beta, Rows<double> gradient,
-                                      double tolerance, long max_steps) {
-        JointTileProblem<T> problem{K, static_cast<int>(upper.shape(0)), upper.data(), beta.data(), gradient.data(), tolerance, max_steps};
+                                      double tolerance, long max_steps, double seconds) {
+        JointTileProblem<T> problem{K,         static_cast<int>(upper.shape(0)), upper.data(), beta.data(), gradient.data(),
+                                    tolerance, max_steps,                        Deadline(seconds)};
         TileResult result;
         {
             nb::gil_scoped_release release;
@@ -184,7 +218,7 @@ void bind(nb::module_& module, const char* samples_name, const char* gram_name, 
     // members, bounds, beta and gradient of all problems one after the other; problem i ends at ends[i]
     module.def("solve_tiles", [](const Gram<T>& gram, std::vector<std::int64_t> ends, Vector<const std::int32_t> members,
                                  Vector<const double> lower, Vector<const double> upper, Vector<const double> shift, Vector<double> beta,
-                                 Vector<double> gradient, bool coupled, double tolerance, double polish, long max_steps) {
+                                 Vector<double> gradient, bool coupled, double tolerance, double polish, long max_steps, double seconds) {
         std::vector<SmallProblem<T>> problems;
         std::int64_t start = 0;
         for (std::int64_t end : ends) {
@@ -195,7 +229,7 @@ void bind(nb::module_& module, const char* samples_name, const char* gram_name, 
         }
         {
             nb::gil_scoped_release release;
-            solve_tiles(gram, problems);
+            solve_tiles(gram, problems, Deadline(seconds));
         }
         nb::list results;
         for (const auto& p : problems)
@@ -222,6 +256,7 @@ void bind(nb::module_& module, const char* samples_name, const char* gram_name, 
 }  // namespace
 
 NB_MODULE(_native, module) {
+    watch_for_forks();
     nb::class_<Kernel>(module, "Kernel");
     module.def("make_kernel", &make_kernel);
     module.def("use_blas", &use_blas);
@@ -235,14 +270,26 @@ NB_MODULE(_native, module) {
         nb::gil_scoped_release release;
         apply_kernel_to(kernel, pairs.data(), pairs.stride(0), pairs.shape(0), pairs.shape(1), matrix.data(), rounded.data(), matrix.stride(0));
     });
+    module.def("exact_sums", [](const Kernel& kernel, const Samples<double>& support, Samples<double>& queries, Rows<const double> weights,
+                                Rows<double> sums) {
+        nb::gil_scoped_release release;
+        if (wants_panels(kernel, queries.n_features())) queries.make_panels();
+        exact_sums(kernel, support, queries, weights.data(), static_cast<int>(weights.shape(0)), sums.data());
+    });
     module.def("products_from", [](Matrix<const double> matrix, Vector<const std::int32_t> at, Vector<const double> weights, Vector<double> out) {
         nb::gil_scoped_release release;
         products_from(matrix.data(), matrix.stride(0), at.data(), at.shape(0), weights.data(), weights.shape(0), out.data());
     });
-    module.def("n_threads", &omp_get_max_threads);
+    module.def("n_threads", &n_threads);
     module.def("use_threads", &omp_set_num_threads);  // of the calling thread
     bind<float>(module, "Samples32", "Gram32", "Tile32");
     bind<double>(module, "Samples64", "Gram64", "Tile64");
+    bind_linear_sums<float>(module);
+    bind_linear_sums<double>(module);
+    bind_sparse_linear_sums<float, std::int32_t>(module);
+    bind_sparse_linear_sums<double, std::int32_t>(module);
+    bind_sparse_linear_sums<float, std::int64_t>(module);
+    bind_sparse_linear_sums<double, std::int64_t>(module);
     nb::class_<Violation>(module, "Violation")
         .def_ro("value", &Violation::value)
         .def_ro("levels", &Violation::levels)

@@ -47,7 +47,7 @@ public:
           has_share(gradient.size()), scale(padded), gains(padded), chunk_gain(n_chunks), total(m, 0.0), moved(m, 0),
           ceilings(n_rows), shares(n_rows), order(n_rows) {
         for (int k = 0; k < padded; ++k)
-            scale[k] = k < m ? static_cast<float>(1.0 / std::sqrt(std::max(K.diagonal(k), double(curvature_floor)))) : 0.0f;
+            scale[k] = k < m ? static_cast<float>(1.0 / std::sqrt(std::max(K.diagonal(k), double(least_curvature)))) : 0.0f;
         for (int c = 0; c < n_rows; ++c)
             for (int k = 0; k < padded; ++k) {  // the padding has no share anywhere
                 const std::size_t given = static_cast<std::size_t>(c) * m + k;
@@ -58,10 +58,11 @@ public:
     }
 
     TileResult solve() {
-        while ((result.violation = find_violations()) > p.tolerance && result.steps < p.max_steps) {
+        while ((result.violation = find_violations()) > p.tolerance && !has_to_end()) {
             sweep_over_hot_samples();
-            if (!newton_helps || spent < cost_of_newton()) continue;
-            newton_helps = minimise_over_face();
+            const double cost = cost_of_newton();
+            if (!newton_helps || spent < cost) continue;
+            if (p.deadline.allows(1e-9 * cost)) newton_helps = minimise_over_face();
             spent = 0.0;
         }
         for (int i = 0; i < m; ++i)
@@ -71,6 +72,8 @@ public:
     }
 
 private:
+    bool has_to_end() const { return result.steps >= p.max_steps || p.deadline.passed(); }
+
     std::size_t at(int c, int k) const { return static_cast<std::size_t>(c) * padded + k; }
 
     void set_share(int c, int k, double value) {
@@ -130,13 +133,14 @@ private:
         for (int i = 0; i < m; ++i)
             if (violations[i] > hot * worst) hot_samples.push_back(i);
         const double goal = std::max(p.tolerance, cooled * worst);
-        while (worst > goal && result.steps < p.max_steps) {
+        while (worst > goal && !has_to_end()) {
             const double worth = std::max(goal, worth_a_step * worst);
             worst = goal;
             for (int i : hot_samples) {
                 const double violation = find_rows(i);
                 worst = std::max(worst, std::min(violation, worth));
                 if (violation <= worth || result.steps >= p.max_steps) continue;
+                if (result.steps % steps_per_look == 0 && p.deadline.passed()) break;
                 const int j = best_partner(i, violation);
                 if (j < 0 || !minimise_over_two(i, j)) minimise_over(i);
                 ++result.steps;
@@ -162,7 +166,7 @@ private:
     void minimise_over(int i) {
         const T* K_i = K.row(i);
         if (K_i[i] < 0) result.lowest_curvature = -1.0;
-        const double curvature = std::max(static_cast<double>(K_i[i]), static_cast<double>(curvature_floor));
+        const double curvature = std::max(static_cast<double>(K_i[i]), static_cast<double>(least_curvature));
         for (int c = 0; c < n_rows; ++c) ceilings[c] = gradient[at(c, i)] + curvature * share[at(c, i)];
         const double theta = threshold(curvature * total[i]);
         double rest = total[i];
@@ -236,7 +240,7 @@ private:
     // The minimum of f within the shares; false if that is where they are.
     bool minimise_over_two(int i, int j) {
         const T *K_i = K.row(i), *K_j = K.row(j);
-        const double a = std::max(K.diagonal(i), double(curvature_floor)), b = std::max(K.diagonal(j), double(curvature_floor));
+        const double a = std::max(K.diagonal(i), double(least_curvature)), b = std::max(K.diagonal(j), double(least_curvature));
         const double c = static_cast<double>(K_i[j]), det = a * b - c * c;
         if (det < 0.0) result.lowest_curvature = std::min(result.lowest_curvature, det / (a * b));
         const double v = gradient[at(hi, i)] - gradient[at(lo, i)], w = gradient[at(hi, j)] - gradient[at(lo, j)];
@@ -317,7 +321,7 @@ private:
         product.resize(N);
         for (const FaceSample& f : face)
             for (int v = f.first; v < f.last; ++v) product[v] = gradient[at(variables[v], f.sample)] - gradient[at(f.base, f.sample)];
-        blas::cholesky_solve(N, 1, factor.data(), product.data());
+        apply_inverse(product);
         while (true) {
             Bound bound{none, none, 0.0, {}};
             const double t = way_to(bound);
@@ -340,18 +344,27 @@ private:
         }
     }
 
-    // The Cholesky factor of R. What rounding takes from its eigenvalues is put back first.
+    // vector <- R^{-1} vector
+    void apply_inverse(std::vector<double>& vector) const {
+        for (std::size_t v = 0; v < vector.size(); ++v) vector[v] *= variable_scale[v];
+        blas::cholesky_solve(static_cast<int>(vector.size()), 1, factor.data(), vector.data());
+        for (std::size_t v = 0; v < vector.size(); ++v) vector[v] *= variable_scale[v];
+    }
+
+    // The Cholesky factor of R, scaled to samples of size one. What rounding takes from its eigenvalues is put back first.
     bool factor_face() {
         const std::size_t N = variables.size();
-        double largest = 0.0;
-        for (const FaceSample& f : face) largest = std::max(largest, K.diagonal(f.sample));
-        double ridge = largest * (sizeof(T) == 4 ? 1e-7 : 1e-14);
+        variable_scale.resize(N);
+        for (const FaceSample& f : face) std::fill(&variable_scale[f.first], &variable_scale[f.last - 1] + 1, double(scale[f.sample]));
+        double ridge = sizeof(T) == 4 ? 1e-7 : 1e-14;
         for (int attempt = 0; attempt < 3; ++attempt, ridge *= 100.0) {
             factor.resize(N * N);
             for (std::size_t s = 0; s < face.size(); ++s)
                 for (int v = face[s].first; v < face[s].last; ++v) {
-                    fill_column(s, variables[v], factor.data() + v * N);
-                    factor[v * N + v] += ridge;
+                    double* column = factor.data() + v * N;
+                    fill_column(s, variables[v], column);
+                    for (std::size_t w = face[s].first; w < N; ++w) column[w] *= variable_scale[v] * variable_scale[w];
+                    column[v] += ridge;
                 }
             if (blas::cholesky(static_cast<int>(N), factor.data())) return true;
         }
@@ -401,7 +414,7 @@ private:
         std::vector<double>& column = bound.column;
         column.assign(N, 0.0);
         std::fill(column.begin() + first, column.begin() + last, 1.0);
-        blas::cholesky_solve(N, 1, factor.data(), column.data());
+        apply_inverse(column);
         for (const Bound& other : met) {
             const double part = change(other.column) / other.pivot;
             for (int v = 0; v < N; ++v) column[v] -= part * other.column[v];
@@ -471,7 +484,7 @@ private:
     bool newton_helps = true;
     std::vector<FaceSample> face;
     std::vector<int> variables;  // their rows
-    std::vector<double> factor, product, moves, base_moves, movement;  // product: of R^{-1} and the gradient
+    std::vector<double> factor, variable_scale, product, moves, base_moves, movement;  // product: of R^{-1} and the gradient
     std::vector<Bound> met;
 };
 

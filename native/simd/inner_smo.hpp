@@ -27,9 +27,13 @@
 namespace maxmargin::MAXMARGIN_LEVEL {
 
 constexpr double forbidden = 1e300;        // larger than any gradient; finite, as these files are compiled for finite numbers
-constexpr float curvature_floor = 1e-12f;  // of a pair, as in LIBSVM: duplicates have none
+constexpr float curvature_floor = 1e-12f;  // of a pair, relative to its diagonal, as in LIBSVM: duplicates have none
+constexpr float least_curvature = 1e-34f;  // of samples that are zero altogether; a float can divide by it
+constexpr float most_units = 100.0f;       // of a violation when pairs are rated: its square over that is a float still
+constexpr long steps_per_look = 128;       // at the clock
 constexpr double pairs_first = 1.5;        // times the cost of a Newton step, spent on pair steps: most tiles end before that
 constexpr double rank_tolerance = 1e-14;   // relative pivot below which two constraints count as one
+constexpr double rounding = 2e-16;         // of a sum, relative to the sizes of its terms
 constexpr int most_drops = 16;             // variables that one Newton step fixes at a bound; more would be stale guesses
 
 // An argmax over a row is: the maximum of each chunk, then the place inside the winning chunk.
@@ -65,13 +69,16 @@ public:
         double spent = 0.0;  // on pair steps since the last Newton step, in nanoseconds
         bool newton_helps = true;
         find_lowest_up();
+        find_unit();
         while (true) {
             result.violation = coupled ? choose_pair() : choose_coordinate();
             const bool converged = result.violation <= p.tolerance;
             if (converged || result.steps >= p.max_steps) break;
+            if (result.steps % steps_per_look == 0 && p.deadline.passed()) break;
             if (newton_helps && spent > pairs_first * std::max(newton_cost, cost_of_newton())) {
-                newton_helps = minimise_over_free();
                 spent = 0.0;
+                if (!p.deadline.allows(1e-9 * cost_of_newton())) continue;
+                newton_helps = minimise_over_free();
                 find_lowest_up();
                 continue;
             }
@@ -122,6 +129,13 @@ private:
     void set(int k, double value) {
         p.beta[k] = value;
         note_bounds(k);
+    }
+
+    // Gains are squares of violations in float32: in a unit in which the gradients are about one, they stay within its range.
+    void find_unit() {
+        double largest = 0.0;
+        for (int k = 0; k < m; ++k) largest = std::max(largest, std::abs(gradient[k]));
+        unit = largest > 0.0 ? static_cast<float>(1.0 / largest) : 1.0f;
     }
 
     // i = argmin_{up} G, in each group
@@ -183,7 +197,7 @@ private:
     [[gnu::noinline]] void rate_chunk(Group& group, int c, const T* row_i) {
         const int at = c * chunk;
         const double g = group.lowest_up;
-        const float k_ii = diagonal[group.i];
+        const float k_ii = diagonal[group.i], unit = this->unit;
         const T* __restrict K_i = row_i + at;
         const double* __restrict G = gradient.data() + at;
         const float *__restrict may_fall = group.down.data() + at, *__restrict k_jj = diagonal.data() + at;
@@ -193,9 +207,10 @@ private:
         for (int k = 0; k < chunk; ++k) {
             const float excess = larger(static_cast<float>(G[k] - g), 0.0f) * may_fall[k];
             // in T: a float64 entry may be too small for a normal float, and arithmetic with the others takes many times as long
-            const T met = static_cast<T>(k_ii + k_jj[k]) - T(2) * K_i[k];
-            const float curvature = larger(static_cast<float>(met), curvature_floor);
-            gain[k] = excess * excess / curvature;
+            const T diagonals = static_cast<T>(k_ii + k_jj[k]), met = diagonals - T(2) * K_i[k];
+            const float least = curvature_floor * larger(static_cast<float>(diagonals), 0.0f) + least_curvature;
+            const float curvature = larger(static_cast<float>(met), least), share = smaller(unit * excess, most_units);
+            gain[k] = share * share / curvature;
             best = larger(best, gain[k]);
             worst = larger(worst, excess);
         }
@@ -206,8 +221,8 @@ private:
     void step_pair() {
         const T *K_i = K.row(i), *K_j = K.row(j);
         const double diagonals = static_cast<double>(K_i[i]) + K_j[j], met = diagonals - 2.0 * K_i[j];
-        const double curvature = std::max(met, static_cast<double>(curvature_floor));
-        if (met < 0.0) lowest_curvature = std::min(lowest_curvature, met / std::max(diagonals, static_cast<double>(curvature_floor)));
+        const double curvature = std::max(met, floor_of(diagonals));
+        if (met < 0.0) lowest_curvature = std::min(lowest_curvature, met / std::max(diagonals, floor_of(diagonals)));
         const double room_i = p.upper[i] - p.beta[i], room_j = p.beta[j] - p.lower[j];
         const double t = std::min({(gradient[j] - gradient[i]) / curvature, room_i, room_j});
         set(i, t == room_i ? p.upper[i] : p.beta[i] + t);
@@ -215,6 +230,8 @@ private:
         move_gradient(K_i, K_j, t);
         if (!idle_chunks.empty()) unseen[i] += t, unseen[j] -= t;
     }
+
+    static double floor_of(double diagonals) { return curvature_floor * std::max(diagonals, 0.0) + least_curvature; }
 
     // Chunks in which no variable can move (the held-out samples of a fold) take no part in pair steps: what all of them did to
     // the gradient there is added up at the end.
@@ -248,7 +265,7 @@ private:
         for (int k = 0; k < m; ++k) {
             const double G = gradient[k];
             const double slope = G < 0 ? (p.beta[k] < p.upper[k] ? -G : 0.0) : (p.beta[k] > p.lower[k] ? G : 0.0);
-            const double gain = slope * slope / std::max(static_cast<double>(diagonal[k]), static_cast<double>(curvature_floor));
+            const double gain = slope * slope / std::max(static_cast<double>(diagonal[k]), static_cast<double>(least_curvature));
             worst = std::max(worst, slope);
             if (gain > best) best = gain, i = k;
         }
@@ -257,7 +274,7 @@ private:
 
     void step_coordinate() {
         const T* K_i = K.row(i);
-        const double curvature = std::max(static_cast<double>(K_i[i]), static_cast<double>(curvature_floor));
+        const double curvature = std::max(static_cast<double>(K_i[i]), static_cast<double>(least_curvature));
         if (K_i[i] < 0) lowest_curvature = -1.0;
         const double old = p.beta[i];
         set(i, std::clamp(old - gradient[i] / curvature, p.lower[i], p.upper[i]));
@@ -283,6 +300,8 @@ private:
     // and the columns of the variables that left. So Newton's direction is never clipped, which would spoil it where K_FF is
     // ill-conditioned.
     //
+    // The factor is that of S K_FF S with S = diag(1 / sqrt(K_aa)), so that samples of very different size do each other no harm.
+    //
     // False if the arithmetic does not bear it.
     bool minimise_over_free() {
         free.clear();
@@ -298,7 +317,7 @@ private:
             value[a] = p.beta[free[a]], products[a] = gradient[free[a]];
             if (coupled) products[(1 + group_index(free[a])) * f + a] = 1.0;
         }
-        blas::cholesky_solve(f, 1 + p.n_groups(), factor.data(), products.data());
+        apply_inverse(products);
         for (int drops = 0; drops <= most_drops; ++drops) {
             if (!find_direction()) break;
             double t = 1.0;
@@ -346,7 +365,7 @@ private:
         value[k] = value[k] - p.lower[v] < p.upper[v] - value[k] ? p.lower[v] : p.upper[v];
         std::vector<double> column(f, 0.0);
         column[k] = 1.0;
-        blas::cholesky_solve(f, 1, factor.data(), column.data());
+        apply_inverse(column);
         for (const Left& other : left) {
             const double share = other.column[k] / other.pivot;
             for (int a = 0; a < f; ++a) column[a] -= share * other.column[a];
@@ -365,18 +384,29 @@ private:
         return true;
     }
 
-    // The Cholesky factor of K_FF; what rounding takes from its eigenvalues is put back first.
+    // columns <- P columns, one after the other
+    void apply_inverse(std::vector<double>& columns) const {
+        const std::size_t f = free.size();
+        for (std::size_t k = 0; k < columns.size(); ++k) columns[k] *= scale[k % f];
+        blas::cholesky_solve(static_cast<int>(f), static_cast<int>(columns.size() / f), factor.data(), columns.data());
+        for (std::size_t k = 0; k < columns.size(); ++k) columns[k] *= scale[k % f];
+    }
+
+    // The Cholesky factor of S K_FF S; what rounding takes from its eigenvalues is put back first.
     bool factor_free() {
         const int f = static_cast<int>(free.size());
-        double largest = 0.0;
-        for (int k : free) largest = std::max(largest, static_cast<double>(diagonal[k]));
-        double ridge = largest * (sizeof(T) == 4 ? 1e-7 : 1e-14);
+        scale.resize(f);
+        for (int a = 0; a < f; ++a) scale[a] = 1.0 / std::sqrt(std::max(static_cast<double>(diagonal[free[a]]), double(least_curvature)));
+        double ridge = sizeof(T) == 4 ? 1e-7 : 1e-14;
+        // rounding makes K_FF indefinite by about f units in the last place: where no box ends a step, that must not be followed
+        if (sizeof(T) == 8 && std::any_of(free.begin(), free.end(), [&](int k) { return p.upper[k] - p.lower[k] >= forbidden; }))
+            ridge = std::max(ridge, 16.0 * f * std::numeric_limits<double>::epsilon());
         for (int attempt = 0; attempt < 3; ++attempt, ridge *= 100.0) {
             factor.resize(static_cast<std::size_t>(f) * f);
             for (int a = 0; a < f; ++a) {
                 const T* K_a = K.row(free[a]);
                 double* out = factor.data() + static_cast<std::size_t>(a) * f;
-                for (int b = a; b < f; ++b) out[b] = K_a[free[b]];
+                for (int b = a; b < f; ++b) out[b] = scale[a] * scale[b] * K_a[free[b]];
                 out[a] += ridge;
             }
             if (blas::cholesky(f, factor.data())) return true;
@@ -387,15 +417,16 @@ private:
     // Move the free variables to `value`, by exact line search in case rounding has led astray.
     bool go_to_value() {
         const int f = static_cast<int>(free.size());
+        for (int a = 0; a < f; ++a) value[a] = std::clamp(value[a], p.lower[free[a]], p.upper[free[a]]);
+        if (coupled)
+            for (const Group& g : groups)
+                if (!keep_sum(g)) return false;
         double slope = 0.0;
         change.resize(f);
         for (int a = 0; a < f; ++a) {
-            value[a] = std::clamp(value[a], p.lower[free[a]], p.upper[free[a]]);
             change[a] = value[a] - p.beta[free[a]];
+            slope += gradient[free[a]] * change[a];
         }
-        if (coupled)
-            for (const Group& g : groups) balance(g);
-        for (int a = 0; a < f; ++a) slope += gradient[free[a]] * change[a];
         if (!(slope < 0.0)) return false;
         movement.assign(padded, 0.0);
         free_rows.resize(f);
@@ -406,23 +437,33 @@ private:
         const double t = curvature > -slope ? -slope / curvature : 1.0;
         for (int a = 0; a < f; ++a) {
             const int k = free[a];
-            set(k, std::clamp(t == 1.0 ? p.beta[k] + change[a] : p.beta[k] + t * change[a], p.lower[k], p.upper[k]));
+            set(k, t == 1.0 ? value[a] : std::clamp(p.beta[k] + t * change[a], p.lower[k], p.upper[k]));
         }
         for (int k = 0; k < m; ++k) gradient[k] += t * movement[k];
         return true;
     }
 
-    // What rounding leaves of the sum of a group goes to its variable with the most room.
-    void balance(const Group& g) {
-        int widest = -1;
-        double most = -1.0, sum = 0.0;
-        for (int a = 0; a < static_cast<int>(free.size()); ++a) {
-            if (free[a] < g.first || free[a] >= g.last) continue;
-            sum += change[a];
-            const double room = std::min(p.upper[free[a]] - value[a], value[a] - p.lower[free[a]]);
-            if (room > most) most = room, widest = a;
+    // Let the values of a group add up to what its variables do now: those with the most room take what is amiss. False if they
+    // cannot, because a step that was led far astray was clipped.
+    bool keep_sum(const Group& g) {
+        for (int attempt = 0; attempt < most_drops; ++attempt) {
+            double amiss = 0.0, size = 0.0, most = 0.0;
+            int widest = -1;
+            for (int a = 0; a < static_cast<int>(free.size()); ++a) {
+                if (free[a] < g.first || free[a] >= g.last) continue;
+                amiss += value[a] - p.beta[free[a]];
+                size += std::abs(value[a]) + std::abs(p.beta[free[a]]);
+            }
+            if (std::abs(amiss) <= rounding * size) return true;
+            for (int a = 0; a < static_cast<int>(free.size()); ++a) {
+                if (free[a] < g.first || free[a] >= g.last) continue;
+                const double room = amiss > 0.0 ? value[a] - p.lower[free[a]] : p.upper[free[a]] - value[a];
+                if (room > most) most = room, widest = a;
+            }
+            if (widest < 0) return false;
+            value[widest] -= std::clamp(amiss, -most, most);
         }
-        if (widest >= 0) change[widest] -= sum;
+        return false;
     }
 
     TileProblem<T>& p;
@@ -441,10 +482,11 @@ private:
     alignas(64) double barred_in_chunk[chunk];  // G of those that may rise, in the chunk looked at last
     alignas(64) float gains_in_chunk[chunk];
     int i = 0, j = 0, n_free = 0;  // i and j: the pair (or coordinate) to move
+    float unit = 1.0f;             // of gradients, in which gains are rated
     double lowest_curvature = 0.0;
 
     std::vector<int> free;
-    std::vector<double> factor, products, value, direction, change, movement;
+    std::vector<double> factor, scale, products, value, direction, change, movement;
     struct Left {  // a variable that left, with its column of P at that time
         int index;
         double pivot;

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "maxmargin/kernel.hpp"
+#include "maxmargin/loops.hpp"
 #include "minmax.hpp"
 
 namespace maxmargin::MAXMARGIN_LEVEL {
@@ -72,31 +73,26 @@ void round(const T* values, int size, float* out) {
     }
 }
 
-// |x|^2 + |z|^2 - 2 x.z, or zero where it is at most `noise` times the norms.
+// See loops.hpp.
 template <class T>
-void to_squared_distances(T* tile, int n_rows, int n_columns, const T* row_norms, const T* column_norms, T noise) {
+bool to_squared_distances(T* tile, int n_rows, int n_columns, const T* row_norms, const T* column_norms) {
+    int any_near = 0;
     for (int r = 0; r < n_rows; ++r) {
         T* row = tile + static_cast<std::ptrdiff_t>(r) * n_columns;
         const T norm = row_norms[r];
-#pragma omp simd
+#pragma omp simd reduction(| : any_near)
         for (int j = 0; j < n_columns; ++j) {
             const T norms = norm + column_norms[j], squared = norms - T(2) * row[j];
-            row[j] = squared > noise * norms ? squared : T(0);
+            any_near |= squared < near_share<T> * norms;
+            row[j] = larger(squared, T(0));
         }
     }
+    return any_near != 0;
 }
 
 template <class T>
-void apply_kernel(const Kernel& kernel, bool from_dots, T* tile, int n_rows, int n_columns, const T* row_norms,
-                  const T* column_norms) {
-    if (from_dots && kernel.pairing() == Pairing::squared_distance) {
-        // a root makes much of the rounding at a sample's twin, and most of all at the sample itself
-        const bool rooted = kernel.kind == KernelKind::exponential || kernel.kind == KernelKind::squared_distance;
-        const T noise = rooted ? T(32) * std::numeric_limits<T>::epsilon() : T(0);
-        to_squared_distances(tile, n_rows, n_columns, row_norms, column_norms, noise);
-    }
+void apply_kernel(const Kernel& kernel, T* tile, int size) {
     const T gamma = static_cast<T>(kernel.gamma), coef0 = static_cast<T>(kernel.coef0);
-    const int size = n_rows * n_columns;
     switch (kernel.kind) {
         case KernelKind::linear:
         case KernelKind::squared_distance:
@@ -108,7 +104,8 @@ void apply_kernel(const Kernel& kernel, bool from_dots, T* tile, int n_rows, int
         case KernelKind::polynomial: {
             const int power = static_cast<int>(kernel.degree);
             if (power != kernel.degree || power < 0 || power > 64) {
-                for (int j = 0; j < size; ++j) tile[j] = static_cast<T>(std::pow(gamma * tile[j] + coef0, kernel.degree));
+                // a base below zero is one of zero, which rounding has moved
+                for (int j = 0; j < size; ++j) tile[j] = static_cast<T>(std::pow(larger(gamma * tile[j] + coef0, T(0)), kernel.degree));
                 return;
             }
             return map_tile(tile, size, [=](T s) {

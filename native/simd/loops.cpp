@@ -9,7 +9,8 @@
 namespace maxmargin::MAXMARGIN_LEVEL {
 
 template <class T>
-constexpr Loops<T> table{pair_dense<T>, dot_sparse<T>, apply_kernel<T>, round<T>, accumulate<T>, solve_tile<T>, solve_joint_tile<T>};
+constexpr Loops<T> table{pair_dense<T>, dot_sparse<T>, to_squared_distances<T>, apply_kernel<T>,
+                         round<T>,      accumulate<T>, solve_tile<T>,           solve_joint_tile<T>};
 
 const Loops<float>& loops32() { return table<float>; }
 const Loops<double>& loops64() { return table<double>; }

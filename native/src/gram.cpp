@@ -1,7 +1,9 @@
 #include "maxmargin/gram.hpp"
 
 #include <algorithm>
+#include <limits>
 
+#include "maxmargin/threads.hpp"
 #include "maxmargin/tiles.hpp"
 
 namespace maxmargin {
@@ -113,7 +115,7 @@ template <class T>
 void accumulate_rows(const std::vector<const T*>& rows, const double* weights, std::int64_t width, double* out, int n_outputs = 1,
                      std::int64_t out_stride = 0) {
     constexpr std::int64_t stretch = 2048;  // columns: their sums stay in the first-level cache
-#pragma omp parallel for schedule(dynamic, 1) if (static_cast<std::int64_t>(rows.size()) * width > entries_worth_threads)
+#pragma omp parallel for schedule(dynamic, 1) num_threads(threads_for(static_cast<std::int64_t>(rows.size()) * width))
     for (std::int64_t c = 0; c < width; c += stretch) {
         const T* pointers[64];
         for (std::size_t a = 0; a < rows.size(); a += 64) {
@@ -136,7 +138,7 @@ void accumulate_from(const T* matrix, std::int64_t stride, const std::int32_t* r
 template <class T>
 void fill_tile_from(const T* matrix, std::int64_t stride, const std::int32_t* members, int n_members, Tile<T>& tile) {
     tile.resize(n_members);
-#pragma omp parallel for schedule(dynamic, 16) if (static_cast<std::int64_t>(n_members) * n_members > entries_worth_threads)
+#pragma omp parallel for schedule(dynamic, 16) num_threads(threads_for(static_cast<std::int64_t>(n_members) * n_members))
     for (int a = 0; a < n_members; ++a) {
         const T* from = matrix + members[a] * stride;
         T* to = tile.row(a);
@@ -155,18 +157,18 @@ void pair_all(const Kernel& kernel, Samples<double>& samples, double* pairs) {
 
 void apply_kernel_to(const Kernel& kernel, const double* pairs, std::int64_t pairs_stride, std::int64_t n_rows, std::int64_t n_columns,
                      double* matrix, float* rounded, std::int64_t stride) {
-#pragma omp parallel for schedule(dynamic, 16) if (n_rows * n_columns > entries_worth_threads)
+#pragma omp parallel for schedule(dynamic, 16) num_threads(threads_for(n_rows * n_columns))
     for (std::int64_t r = 0; r < n_rows; ++r) {
         double* row = matrix + r * stride;
         std::copy_n(pairs + r * pairs_stride, n_columns, row);
-        loops<double>().apply_kernel(kernel, false, row, 1, static_cast<int>(n_columns), nullptr, nullptr);
+        loops<double>().apply_kernel(kernel, row, static_cast<int>(n_columns));
         loops<double>().round(row, static_cast<int>(n_columns), rounded + r * stride);
     }
 }
 
 void products_from(const double* matrix, std::int64_t stride, const std::int32_t* at, std::int64_t n_at, const double* weights,
                    std::int64_t n_weights, double* out) {
-#pragma omp parallel for schedule(dynamic, 16) if (n_at * n_weights > entries_worth_threads)
+#pragma omp parallel for schedule(dynamic, 16) num_threads(threads_for(n_at * n_weights))
     for (std::int64_t a = 0; a < n_at; ++a) {
         const double* row = matrix + at[a] * stride;
         double sum = 0.0;
@@ -226,7 +228,7 @@ template <class T>
 void copy_upper_to_lower(Tile<T>& tile) {
     constexpr int edge = 32;  // blocks that fit into the first-level cache
     const int size = tile.size(), stride = tile.stride();
-#pragma omp parallel for schedule(dynamic, 1) if (size > 512)
+#pragma omp parallel for schedule(dynamic, 1) num_threads(threads_for(static_cast<std::int64_t>(size) * size))
     for (int i = 0; i < size; i += edge)
         for (int j = 0; j <= i; j += edge)
             for (int a = i; a < std::min(i + edge, size); ++a) {
@@ -257,7 +259,7 @@ void Gram<T>::fill_tile(const std::int32_t* members, int n_members, Tile<T>& out
                 [&](std::int64_t r, int height, std::int64_t c, int width, const T* tile, int stride) {
                     for (int a = 0; a < height; ++a) std::copy_n(tile + a * stride, width, out.row(unknown[r + a]) + c);
                 });
-#pragma omp parallel for schedule(dynamic, 16)
+#pragma omp parallel for schedule(dynamic, 16) num_threads(threads_for(static_cast<std::int64_t>(n_members) * n_members))
     for (int a = 0; a < n_members; ++a) {
         if (std::binary_search(unknown.begin(), unknown.end(), a)) continue;
         T* to = out.row(a);
@@ -290,8 +292,7 @@ void kernel_row(const Kernel& kernel, const Samples<T>& samples, std::int32_t r,
         const Pairing pairing = dense_pairing(kernel, samples.n_features());
         for (std::int64_t c = 0; c < samples.size(); c += panel_width) {
             loops<T>().pair_dense(pairing, samples.row(r), 1, samples.panel(c / panel_width), samples.n_features(), out + c);
-            loops<T>().apply_kernel(kernel, pairing != kernel.pairing(), out + c, 1, panel_width, samples.norms() + r,
-                                    samples.norms() + c);
+            apply_kernel_to_tile(kernel, pairing != kernel.pairing(), samples, r, 1, samples, c, panel_width, out + c);
         }
         std::fill(out + samples.size(), out + in_chunks(static_cast<int>(samples.size())), T(0));
         return;
@@ -304,17 +305,19 @@ void kernel_row(const Kernel& kernel, const Samples<T>& samples, std::int32_t r,
 }
 
 template <class T>
-void solve_tiles(const Gram<T>& gram, std::vector<SmallProblem<T>>& problems) {
+void solve_tiles(const Gram<T>& gram, std::vector<SmallProblem<T>>& problems, const Deadline& deadline) {
     std::int64_t entries = 0;
     for (const SmallProblem<T>& problem : problems) entries += static_cast<std::int64_t>(problem.size) * problem.size;
     std::vector<double> diagonal(gram.size());
     gram.diagonal(diagonal.data());
-#pragma omp parallel if (entries > entries_worth_threads)
+#pragma omp parallel num_threads(threads_for(entries))
     {
         Tile<T> tile;
 #pragma omp for schedule(dynamic, 1)
         for (std::size_t i = 0; i < problems.size(); ++i) {
             SmallProblem<T>& problem = problems[i];
+            problem.result.violation = std::numeric_limits<double>::infinity();
+            if (deadline.passed()) continue;
             Samples<T> samples(gram.samples(), problem.members, problem.size);
             if (wants_panels(gram.kernel(), samples.n_features())) samples.make_panels();
             std::vector<double> own(problem.size);
@@ -326,7 +329,7 @@ void solve_tiles(const Gram<T>& gram, std::vector<SmallProblem<T>>& problems) {
             });
             const std::vector<int> edges = problem.coupled ? std::vector<int>{0, problem.size} : std::vector<int>{};
             TileProblem<T> inner{tile,  problem.lower,     problem.upper,    problem.beta, problem.gradient,
-                                 edges, problem.tolerance, problem.max_steps};
+                                 edges, problem.tolerance, problem.max_steps, deadline};
             problem.result = loops<T>().solve_tile(inner);
             if (problem.result.violation > problem.tolerance || problem.polish >= problem.tolerance) continue;
             inner.tolerance = problem.polish;
@@ -342,7 +345,7 @@ template <class T>
 void Gram<T>::diagonal(double* out) const {
     for (std::int64_t i = 0; i < size(); ++i) {
         T value = kernel_.pairing() == Pairing::dot ? samples_.norms()[i] : T(0);
-        loops<T>().apply_kernel(kernel_, false, &value, 1, 1, nullptr, nullptr);
+        loops<T>().apply_kernel(kernel_, &value, 1);
         out[i] = value;
     }
 }
@@ -391,7 +394,7 @@ void weighted_sums(const Kernel& kernel, const Samples<T>& support, const Sample
 #define MAXMARGIN_GRAM(T)          \
     template class RowCache<T>;    \
     template class Gram<T>;        \
-    template void solve_tiles(const Gram<T>&, std::vector<SmallProblem<T>>&);                                  \
+    template void solve_tiles(const Gram<T>&, std::vector<SmallProblem<T>>&, const Deadline&);                 \
     template void fill_tile_from(const T*, std::int64_t, const std::int32_t*, int, Tile<T>&);                  \
     template void accumulate_from(const T*, std::int64_t, const std::int32_t*, const double*, std::int64_t, std::int64_t, std::int64_t, double*); \
     template void weighted_sums(const Kernel&, const Samples<T>&, const Samples<T>&, const double*, int, const std::vector<std::int64_t>&, double*);

@@ -1,6 +1,7 @@
 #include "maxmargin/samples.hpp"
 
 #include <algorithm>
+#include <stdexcept>
 
 namespace maxmargin {
 namespace {
@@ -27,10 +28,21 @@ Samples<T>::Samples(const DenseView<S>& view, const double* centre)
 template <class T>
 template <class S, class I>
 Samples<T>::Samples(const CsrView<S, I>& view)
-    : n_samples_(view.n_samples), n_features_(view.n_features), sparse_(true), starts_(view.starts, view.starts + view.n_samples + 1),
-      features_(view.features, view.features + view.starts[view.n_samples]),
-      values_(view.values, view.values + view.starts[view.n_samples]) {
+    : n_samples_(view.n_samples), n_features_(view.n_features), sparse_(true) {
+    check(view.starts, view.features);
+    starts_.assign(view.starts, view.starts + view.n_samples + 1);
+    features_.assign(view.features, view.features + view.starts[view.n_samples]);
+    values_.assign(view.values, view.values + view.starts[view.n_samples]);
     take_norms();
+}
+
+template <class T>
+template <class I>
+void Samples<T>::check(const I* starts, const I* features) const {
+    for (std::int64_t i = 0; i < n_samples_; ++i)
+        for (I v = starts[i]; v < starts[i + 1]; ++v)
+            if (features[v] < (v > starts[i] ? features[v - 1] + 1 : 0) || features[v] >= n_features_)
+                throw std::invalid_argument("the column indices of a CSR row must ascend from 0 and stay below the number of columns");
 }
 
 template <class T>
@@ -80,8 +92,33 @@ void Samples<T>::make_panels() {
     }
 }
 
+template <class T>
+double squared_difference(const Samples<T>& a, std::int64_t i, const Samples<T>& b, std::int64_t j) {
+    double sum = 0.0;
+    auto add = [&](double difference) { sum += difference * difference; };
+    if (!a.sparse()) {
+        const T *x = a.row(i), *z = b.row(j);
+        for (int k = 0; k < a.n_features(); ++k) add(static_cast<double>(x[k]) - static_cast<double>(z[k]));
+        return sum;
+    }
+    std::int64_t v = 0, w = 0;
+    while (v < a.n_values(i) && w < b.n_values(j)) {
+        const std::int32_t p = a.features(i)[v], q = b.features(j)[w];
+        if (p < q)
+            add(a.values(i)[v++]);
+        else if (p > q)
+            add(b.values(j)[w++]);
+        else
+            add(static_cast<double>(a.values(i)[v++]) - static_cast<double>(b.values(j)[w++]));
+    }
+    for (; v < a.n_values(i); ++v) add(a.values(i)[v]);
+    for (; w < b.n_values(j); ++w) add(b.values(j)[w]);
+    return sum;
+}
+
 #define MAXMARGIN_SAMPLES(T)                                                          \
     template class Samples<T>;                                                        \
+    template double squared_difference(const Samples<T>&, std::int64_t, const Samples<T>&, std::int64_t); \
     template Samples<T>::Samples(const DenseView<float>&, const double*);             \
     template Samples<T>::Samples(const DenseView<double>&, const double*);            \
     template Samples<T>::Samples(const CsrView<float, std::int32_t>&);                \

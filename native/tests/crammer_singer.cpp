@@ -56,7 +56,7 @@ struct Problem {
         return worst;
     }
     TileResult solve(double tolerance, long max_steps) {
-        JointTileProblem<T> problem{K, rows, upper.data(), beta.data(), gradient.data(), tolerance, max_steps};
+        JointTileProblem<T> problem{K, rows, upper.data(), beta.data(), gradient.data(), tolerance, max_steps, Deadline(Deadline::never)};
         return loops<T>().solve_joint_tile(problem);
     }
     double size() const {

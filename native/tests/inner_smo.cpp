@@ -102,7 +102,7 @@ struct Problem {
         return worst;
     }
     TileResult solve(double tolerance, long max_steps) {
-        TileProblem<T> problem{K, lower.data(), upper.data(), beta.data(), gradient.data(), edges, tolerance, max_steps};
+        TileProblem<T> problem{K, lower.data(), upper.data(), beta.data(), gradient.data(), edges, tolerance, max_steps, Deadline(Deadline::never)};
         return loops<T>().solve_tile(problem);
     }
     void check_feasible() const {
@@ -267,7 +267,7 @@ void test_side_by_side(bool shifted) {
                             shifted ? part.shift.data() : nullptr, part.beta.data(), part.gradient.data(), true, 1e-4, 1e-9,
                             100'000, {}});
     }
-    solve_tiles(gram, problems);
+    solve_tiles(gram, problems, Deadline(Deadline::never));
     for (std::size_t i = 0; i < parts.size(); ++i) {
         const Alone& part = parts[i];
         CHECK(problems[i].result.violation <= 1e-4);

@@ -96,9 +96,10 @@ def solve_tile(
     edges: Sequence[int],
     tolerance: float,
     max_steps: int,
+    seconds: float,
 ) -> tuple[int, float, float, float]: ...
 def solve_joint_tile(
-    tile: Tile32 | Tile64, upper: Matrix, beta: Matrix, gradient: Matrix, tolerance: float, max_steps: int
+    tile: Tile32 | Tile64, upper: Matrix, beta: Matrix, gradient: Matrix, tolerance: float, max_steps: int, seconds: float
 ) -> tuple[int, float, float, float]: ...
 def solve_tiles(
     gram: Gram32 | Gram64,
@@ -113,7 +114,24 @@ def solve_tiles(
     tolerance: float,
     polish: float,
     max_steps: int,
+    seconds: float,
 ) -> list[tuple[int, float, float, float]]: ...
+def exact_sums(
+    kernel: Kernel, support: Samples64, queries: Samples64, weights: Matrix, sums: Matrix
+) -> None: ...
+def linear_sums(
+    X: NDArray[Any], centre: Vector, rows: Indices, weights: Matrix, at: Indices
+) -> tuple[Vector, Vector, Vector, Vector]: ...
+def linear_sums_csr(
+    starts: NDArray[Any],
+    features: NDArray[Any],
+    values: NDArray[Any],
+    n_features: int,
+    centre: Vector,
+    rows: Indices,
+    weights: Matrix,
+    at: Indices,
+) -> tuple[Vector, Vector, Vector, Vector]: ...
 def weighted_sums(
     kernel: Kernel,
     support: Samples32 | Samples64,

@@ -1,17 +1,21 @@
 """The proof that comes with every model: primal value, dual value and the gap between them, from scratch.
 
 Nothing here trusts a solver. The dual point beta is all that is taken from it; the gradient G = (K + diag(shift)) beta
-+ linear is computed anew in float64 and the duality gap is summed from it, one term >= 0 per sample
-(`formulations.DualProblem`).
++ linear is computed anew in float64 from the samples (`Gram.exact_sums`), and the duality gap is summed from it, one term
+>= 0 per sample (`formulations.DualProblem`).
 
 **Where G is recomputed.** One float64 gradient entry costs one kernel value per support vector, so recomputing all of
 them costs more than many a fit. But the gap term of a sample at a bound is exactly zero when its G lies on the right
 side of the level, by however much. A solver's own gradient therefore serves as a *claim*: it is checked in float64 on
 all samples that are free, or near the level, and on a random draw of the others; the largest error found there, times a
-safety factor, widens the band until no sample outside it could have a gap term that is not zero. On small data
-everything is recomputed. `Certificate.arithmetic` says which it was.
+safety factor, widens the band until no sample outside it could have a gap term that is not zero, unless its claim is off
+by more than that factor times all errors that were seen. On small data, and wherever it costs little, everything is
+recomputed. `Certificate.complete` says which it was.
 
-The terms are those of the worst gradient that float64 rounding allows, so the true gap is at most what is reported.
+**Rounding.** The terms are those of the worst gradient that rounding allows: of kernel values, of the distances they come
+from, and of their sums. So the true gap is at most what is reported, and `Certificate.rounding` says how much of it is due
+to this caution. A gap that could be all rounding counts as none if it is small (`Certificate.meets`), and so does one next to an
+optimum of zero (`relative_gap`).
 """
 
 from __future__ import annotations
@@ -30,23 +34,34 @@ from maxmargin.formulations import CrammerSingerProblem, DualProblem
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 Indices = NDArray[np.int32]
+#: K[at] beta for some samples, and by how much rounding may have put each sum off
+Sums = Callable[[Indices], tuple[Vector, Vector | float]]
 
 SMALL = 100_000  # kernel entries that are recomputed without a second thought
 DRAW = 64  # samples on which a claim is checked wherever it is not needed
 SAFETY = 8.0  # times the largest error of the claim that was found
-ROUNDING = 4.0 * float(np.finfo(float).eps)  # of a sum of kernel values, relative to the sum of their absolute values
+EPSILON = float(np.finfo(float).eps)
 TINY = float(np.finfo(float).tiny)
+RESIDUAL = 1e-12  # of the sizes of the duals: what float64 may leave of a sum
+NEGLIGIBLE = 1e-6  # relative gap: if rounding alone could explain it, it counts as none
+ZERO = 64.0 * EPSILON  # of the losses of a machine that says nothing: an objective that cannot be told from zero
 
 
 @dataclass(frozen=True)
 class Certificate:
     """What was proved of a model.
 
-    ``gap = primal - dual >= 0`` bounds how far the model's objective is from the optimum. ``gap_terms`` are its shares,
-    one per training sample (a row per machine if there are several). The two values themselves may be off, both by the
-    same and by at most ``value_error``: zero if all was computed in float64. ``relative_gap`` divides the gap by the larger
-    of their sizes, less that. ``levels`` are the multipliers of the equality constraints that the primal value belongs to,
-    ``bias`` is the intercept: minus their mean. ``seconds`` is the time this took.
+    ``gap = primal - dual >= 0`` bounds how far the model's objective is from the optimum; ``rounding`` is the part of it
+    that is there because float64 arithmetic may be off. ``gap_terms`` are its shares, one per training sample (a row per
+    machine if there are several). The two values themselves may be off, both by the same and by at most ``value_error``.
+    ``relative_gap`` divides the gap by the larger of their sizes, less that; it is zero where the optimum is, or where the gap
+    could be nothing but rounding and a tighter tolerance was asked for than that allows to prove.
+
+    ``complete`` says whether the gradient was recomputed in float64 at all samples. If not, it was at those whose share of
+    the gap can differ from zero, and at a random draw of the others, which stands for the rest.
+
+    ``levels`` are the multipliers of the equality constraints that the primal value belongs to, ``bias`` is the intercept that
+    goes with them, ``size`` the sum of the sizes of the duals, ``seconds`` the time this took.
     """
 
     primal: float
@@ -62,11 +77,34 @@ class Certificate:
     gap_terms: NDArray[np.float64] = field(repr=False)
     levels: tuple[float, ...] = ()
     value_error: float = 0.0
+    rounding: float = 0.0
+    size: float = math.inf
+    complete: bool = True
     parts: tuple[Certificate, ...] = field(default=(), repr=False)
 
     def holds(self, tol: float) -> bool:
         """Whether the relative gap is proved to be at most `tol`."""
-        return self.relative_gap <= tol
+        return bool(self.relative_gap <= tol)
+
+    @property
+    def is_rounding(self) -> bool:
+        """Whether the gap is small and could be nothing but rounding."""
+        return self.gap <= 2.0 * self.rounding and self.holds(NEGLIGIBLE)
+
+    @property
+    def feasible(self) -> bool:
+        """Whether the dual point satisfies its constraints, but for rounding."""
+        if self.parts:
+            return all(part.feasible for part in self.parts)
+        return max(self.box_residual, self.equality_residual) <= RESIDUAL * self.size
+
+    def meets(self, tol: float, gap_tol: float | None) -> bool:
+        """Whether the point is feasible, violates the optimality conditions by at most `tol`, and has a relative gap of at
+        most `gap_tol` (None: any), but for rounding; of several machines, each."""
+        if self.parts:
+            return all(part.meets(tol, gap_tol) for part in self.parts)
+        close = gap_tol is None or self.holds(gap_tol) or self.is_rounding
+        return bool(self.feasible and self.kkt_violation <= tol and close)
 
     def __str__(self) -> str:
         machines = f" of {len(self.parts)} machines together" if self.parts else ""
@@ -84,71 +122,129 @@ class Certificate:
         return "\n".join([f"certificate{machines}", *(f"  {label:<{width}}  {value}" for label, value in rows)])
 
 
+@dataclass(frozen=True)
+class Gradient:
+    """The gradient at a dual point, as far as it was recomputed, and what is known of its errors."""
+
+    values: NDArray[np.float64]
+    error: NDArray[np.float64] | float  # by rounding, where it was recomputed
+    value_error: float  # of the dual value, by claims that were not
+    checked: int  # samples
+
+    @property
+    def complete(self) -> bool:
+        return bool(self.checked == self.values.shape[-1])
+
+    @property
+    def arithmetic(self) -> str:
+        if self.complete:
+            return "float64"
+        return f"float64 on the {self.checked} of {self.values.shape[-1]} samples whose share of the gap can differ from zero"
+
+
+def recompute(problem: DualProblem, beta: Vector, sums: Sums, claim: Vector | None = None) -> Gradient:
+    """The gradient at `beta`, given K[at] beta; where it decides anything if there is a claim, else everywhere."""
+
+    def exact(at: Indices) -> tuple[Vector, Vector | float]:
+        kernel_sums, error = sums(at)
+        gradient = kernel_sums + problem.linear[at]
+        return gradient if problem.shift is None else gradient + problem.shift[at] * beta[at], error
+
+    n = len(problem)
+    if claim is None or problem.shift is not None or problem.hard or n * np.count_nonzero(beta) <= SMALL:
+        return Gradient(*exact(np.arange(n, dtype=np.int32)), 0.0, n)
+    outside = _distance_outside(problem, beta, claim, problem.best_level(beta, claim))
+    doubt = SAFETY + 1.0  # the level, a quantile of the gradients, moves no more than they do
+    return _exact_where_it_matters(beta, claim, exact, outside, doubt)
+
+
 def certify(
     problem: DualProblem,
     beta: Vector,
-    kernel_sums: Callable[[Indices], Vector],
-    claim: Vector | None = None,
-    largest_kernel_value: float = 1.0,
+    gradient: Gradient,
+    largest_norm: Callable[[], float],
+    levels: Vector | None = None,
+    started: float | None = None,
 ) -> Certificate:
-    """The certificate of `beta`.
-
-    `kernel_sums(at)` is K[at] @ beta, computed in float64. `claim` is a solver's gradient, or None to recompute it all.
-    `largest_kernel_value` says how much rounding to allow for.
-    """
-    started = time.perf_counter()
-    n = len(problem)
-
-    def exact(at: Indices) -> Vector:
-        gradient = kernel_sums(at) + problem.linear[at]
-        return gradient if problem.shift is None else gradient + problem.shift[at] * beta[at]
-
-    everything = np.arange(n, dtype=np.int32)
-    if claim is None or problem.shift is not None or problem.hard or n * np.count_nonzero(beta) <= SMALL:
-        gradient, arithmetic, value_error = exact(everything), "float64", 0.0
-    else:
-        outside = _distance_outside(problem, beta, claim, problem.best_level(beta, claim))
-        doubt = SAFETY + 1.0  # the level, a quantile of the gradients, moves no more than they do
-        gradient, arithmetic, value_error = _exact_where_it_matters(beta, claim, exact, outside, doubt)
-    error = ROUNDING * largest_kernel_value * float(np.abs(beta).sum())
-    return _summarise(problem, beta, gradient, arithmetic, error, value_error, started)
-
-
-def certify_jointly(
-    problem: CrammerSingerProblem,
-    B: Matrix,
-    kernel_sums: Callable[[Indices], Matrix],
-    claim: Matrix | None = None,
-    largest_kernel_value: float = 1.0,
-) -> Certificate:
-    """The certificate of a machine of several classes; `kernel_sums(at)` is B K[:, at], computed in float64."""
-    started = time.perf_counter()
-
-    def exact(at: Indices) -> Matrix:
-        return kernel_sums(at) + problem.linear[:, at]
-
-    if claim is None or len(problem) * np.count_nonzero(B.any(axis=0)) <= SMALL:
-        gradient, arithmetic, value_error = exact(np.arange(len(problem), dtype=np.int32)), "float64", 0.0
-    else:
-        outside = problem.clearance(B, claim)
-        doubt = 2.0 * SAFETY  # of a difference
-        gradient, arithmetic, value_error = _exact_where_it_matters(B, claim, exact, outside, doubt)
-    error = ROUNDING * largest_kernel_value * float(np.abs(B).sum(axis=1).max())
-    terms = problem.gap_terms(B, gradient, error)
-    dual = problem.dual_value(B, gradient)
-    residuals = np.abs(problem.residuals(B))
-    gap = float(terms.sum() + residuals @ np.abs(gradient.max(axis=0)))
+    """The certificate of `beta`, of which this is the gradient, at these levels or else the best ones. `largest_norm` is
+    sum_i |beta_i| sqrt(k(x_i, x_i)), which |w| cannot exceed."""
+    started = time.perf_counter() if started is None else started
+    levels = problem.levels(beta, gradient.values) if levels is None else levels
+    level = problem.at_variables(levels)
+    # rounding of G - v itself, besides that of the kernel sums
+    error = gradient.error + EPSILON * (np.abs(gradient.values) + np.abs(level))
+    terms = problem.gap_terms(beta, gradient.values, level, error)
+    plain = float(problem.gap_terms(beta, gradient.values, level).sum())
+    dual = problem.dual_value(beta, gradient.values)
+    residuals = np.abs(problem.residuals(beta))
+    gap = float(terms.sum() + residuals @ np.abs(levels))
     return Certificate(
         primal=dual + gap,
         dual=dual,
         gap=gap,
-        relative_gap=_relative(gap, dual, value_error),
-        kkt_violation=problem.violation(B, gradient),
+        relative_gap=relative_gap(gap, gap - plain, dual, gradient.value_error, lambda: _zero(problem, largest_norm)),
+        kkt_violation=problem.violation(beta, gradient.values),
+        box_residual=float(np.maximum(problem.lower - beta, beta - problem.upper).max(initial=0.0)),
+        equality_residual=float(residuals.max(initial=0.0)),
+        arithmetic=gradient.arithmetic,
+        bias=0.0 - float(np.mean(levels)) if len(levels) else 0.0,
+        levels=tuple(levels.tolist()),
+        value_error=gradient.value_error,
+        rounding=gap - plain,
+        size=float(np.abs(beta).sum()),
+        complete=gradient.complete,
+        seconds=time.perf_counter() - started,
+        gap_terms=terms,
+    )
+
+
+def recompute_jointly(
+    problem: CrammerSingerProblem,
+    B: Matrix,
+    sums: Callable[[Indices], tuple[Matrix, Matrix | float]],
+    claim: Matrix | None = None,
+) -> Gradient:
+    """The gradient of a machine of several classes; `sums(at)` is B K[:, at], with errors."""
+
+    def exact(at: Indices) -> tuple[Matrix, Matrix | float]:
+        kernel_sums, error = sums(at)
+        return kernel_sums + problem.linear[:, at], error
+
+    n = len(problem)
+    if claim is None or n * np.count_nonzero(B.any(axis=0)) <= SMALL:
+        return Gradient(*exact(np.arange(n, dtype=np.int32)), 0.0, n)
+    return _exact_where_it_matters(B, claim, exact, problem.clearance(B, claim), doubt=2.0 * SAFETY)  # of a difference
+
+
+def certify_jointly(
+    problem: CrammerSingerProblem, B: Matrix, gradient: Gradient, started: float | None = None
+) -> Certificate:
+    """The certificate of a machine of several classes at the point `B`, of which this is the gradient."""
+    started = time.perf_counter() if started is None else started
+    error = np.max(gradient.error + EPSILON * np.abs(gradient.values), axis=0)
+    terms = problem.gap_terms(B, gradient.values, error)
+    plain = float(problem.gap_terms(B, gradient.values).sum())
+    dual = problem.dual_value(B, gradient.values)
+    residuals = np.abs(problem.residuals(B))
+    gap = float(terms.sum() + residuals @ np.abs(gradient.values.max(axis=0)))
+
+    def zero() -> float:
+        return ZERO * float(problem.upper.sum())  # the losses of a machine that says nothing
+
+    return Certificate(
+        primal=dual + gap,
+        dual=dual,
+        gap=gap,
+        relative_gap=relative_gap(gap, gap - plain, dual, gradient.value_error, zero),
+        kkt_violation=problem.violation(B, gradient.values),
         box_residual=float(np.maximum(B - problem.upper, 0.0).max(initial=0.0)),
         equality_residual=float(residuals.max(initial=0.0)),
-        arithmetic=arithmetic,
+        arithmetic=gradient.arithmetic,
         bias=0.0,
-        value_error=value_error,
+        value_error=gradient.value_error,
+        rounding=gap - plain,
+        size=float(np.abs(B).sum()),
+        complete=gradient.complete,
         seconds=time.perf_counter() - started,
         gap_terms=terms,
     )
@@ -170,11 +266,11 @@ def _draw(n: int) -> NDArray[np.intp]:
 def _exact_where_it_matters(
     beta: NDArray[np.float64],
     claim: NDArray[np.float64],
-    exact: Callable[[Indices], NDArray[np.float64]],
+    exact: Callable[[Indices], tuple[NDArray[np.float64], NDArray[np.float64] | float]],
     outside: Vector,
     doubt: float,
-) -> tuple[NDArray[np.float64], str, float]:
-    """The claimed gradient, exact on the band and a draw; on how many samples that is; how far off the dual value may be.
+) -> Gradient:
+    """The claimed gradient, exact on the band and a draw.
 
     The band are the samples that are `outside` by no more than `doubt` times the largest error found so far. Those outside
     it add nothing to the gap, but to the dual value: 1/2 |beta_i| times the error of their gradient.
@@ -183,53 +279,41 @@ def _exact_where_it_matters(
     checked = outside <= 0.0
     checked[_draw(n)] = True
     gradient = claim.copy()
+    rounding = np.zeros_like(claim)
     at = np.flatnonzero(checked).astype(np.int32)
     error = 0.0
     while len(at):
-        gradient[..., at] = exact(at)
+        gradient[..., at], rounding[..., at] = exact(at)
         error = max(error, float(np.abs(gradient[..., at] - claim[..., at]).max()))
         near = outside <= doubt * error
         at = np.flatnonzero(near & ~checked).astype(np.int32)
         checked |= near
-    where = f" on the {checked.sum()} of {n} samples whose share of the gap can differ from zero"
+    rounding[..., ~checked] = SAFETY * error
     value_error = 0.5 * SAFETY * error * float(np.where(checked, 0.0, np.abs(beta)).sum())
-    return gradient, "float64" if checked.all() else f"float64{where}", value_error
+    return Gradient(gradient, rounding, value_error, int(checked.sum()))
 
 
-def _summarise(
-    problem: DualProblem,
-    beta: Vector,
-    gradient: Vector,
-    arithmetic: str,
-    error: float,
-    value_error: float,
-    started: float,
-) -> Certificate:
-    levels = problem.levels(beta, gradient)
-    terms = problem.gap_terms(beta, gradient, problem.at_variables(levels), error)
-    dual = problem.dual_value(beta, gradient)
-    residuals = np.abs(problem.residuals(beta))
-    gap = float(terms.sum() + residuals @ np.abs(levels))
-    return Certificate(
-        primal=dual + gap,
-        dual=dual,
-        gap=gap,
-        relative_gap=_relative(gap, dual, value_error),
-        kkt_violation=problem.violation(beta, gradient),
-        box_residual=float(np.maximum(problem.lower - beta, beta - problem.upper).max(initial=0.0)),
-        equality_residual=float(residuals.max(initial=0.0)),
-        arithmetic=arithmetic,
-        bias=0.0 - float(np.mean(levels)) if len(levels) else 0.0,
-        levels=tuple(levels.tolist()),
-        value_error=value_error,
-        seconds=time.perf_counter() - started,
-        gap_terms=terms,
-    )
+def _zero(problem: DualProblem, largest_norm: Callable[[], float]) -> float:
+    """An objective of at most this size cannot be told from zero: next to the losses of a machine that says nothing; and, for one
+    whose duals have sums to keep (nu, one-class), next to the largest |w|^2 that such duals could have."""
+    if problem.hard:  # its optimum is not zero
+        return 0.0
+    losses = float(problem.gap_terms(np.zeros(len(problem)), -np.abs(problem.linear) * _side(problem), 0.0).sum())
+    return ZERO * (losses if problem.start is None else losses + largest_norm() ** 2)
 
 
-def _relative(gap: float, dual: float, value_error: float) -> float:
-    """The largest quotient of the gap and the larger of the two values that their errors allow."""
-    return gap / max(max(abs(dual + gap), abs(dual)) - value_error, TINY) if math.isfinite(gap) else math.inf
+def _side(problem: DualProblem) -> Vector:
+    """1 where the box reaches above zero, -1 where it reaches below only: the side on which there is a loss."""
+    return np.where(problem.upper > 0.0, 1.0, -1.0)
+
+
+def relative_gap(gap: float, rounding: float, dual: float, value_error: float, zero: Callable[[], float]) -> float:
+    """The largest quotient of the gap and the larger of the two values that their errors allow; zero if gap and values, but for
+    the part of the gap that is `rounding`, are at most `zero`, because the optimum is."""
+    if not math.isfinite(gap):
+        return math.inf
+    relative = gap / max(max(abs(dual + gap), abs(dual)) - value_error, TINY)
+    return 0.0 if relative > NEGLIGIBLE and max(gap - rounding, abs(dual)) <= zero() else relative
 
 
 def combine(parts: Sequence[Certificate], gap_terms: NDArray[np.float64]) -> Certificate:
@@ -237,11 +321,12 @@ def combine(parts: Sequence[Certificate], gap_terms: NDArray[np.float64]) -> Cer
     dual, gap = sum(part.dual for part in parts), sum(part.gap for part in parts)
     value_error = sum(part.value_error for part in parts)
     arithmetics = {part.arithmetic for part in parts}
+    nothing = all(part.relative_gap == 0.0 for part in parts)
     return Certificate(
         primal=dual + gap,
         dual=dual,
         gap=gap,
-        relative_gap=_relative(gap, dual, value_error),
+        relative_gap=0.0 if nothing else relative_gap(gap, 0.0, dual, value_error, lambda: 0.0),
         kkt_violation=max(part.kkt_violation for part in parts),
         box_residual=max(part.box_residual for part in parts),
         equality_residual=max(part.equality_residual for part in parts),
@@ -250,6 +335,9 @@ def combine(parts: Sequence[Certificate], gap_terms: NDArray[np.float64]) -> Cer
         else "float64 on the samples whose share of the gap can differ from zero",
         bias=float("nan"),
         value_error=value_error,
+        rounding=sum(part.rounding for part in parts),
+        size=sum(part.size for part in parts),
+        complete=all(part.complete for part in parts),
         seconds=sum(part.seconds for part in parts),
         gap_terms=gap_terms,
         parts=tuple(parts),

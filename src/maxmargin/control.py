@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import signal
 import threading
 import time
@@ -11,7 +12,10 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
-from maxmargin.solution import Status
+from maxmargin.solution import TINY, Status
+
+AIM = 0.3  # of gap_tol: what a tighter tolerance aims at
+MOST_AT_ONCE = 0.01  # of the violation before: by how much it may fall
 
 
 @dataclass(frozen=True)
@@ -39,14 +43,40 @@ class Progress:
 
 @dataclass(frozen=True)
 class Stop:
-    """When a solver may stop: at this violation, or at this relative gap where one is given."""
+    """When a solver may stop: at a point that violates the optimality conditions by at most `tol` and whose relative gap is at
+    most `gap_tol` (None: any)."""
 
     tol: float = 1e-3
-    gap_tol: float | None = None
+    gap_tol: float | None = 1e-3
+
+    def close(self, relative_gap: float) -> bool:
+        """Whether the gap is small enough."""
+        return self.gap_tol is None or relative_gap <= self.gap_tol
+
+    def tighter(self, tol: float, violation: float, relative_gap: float) -> float:
+        """The tolerance to go on with from a point that is within `tol` but whose gap is not small enough: the gap falls about as
+        fast as the violation."""
+        assert self.gap_tol is not None
+        factor = AIM * self.gap_tol / max(relative_gap, TINY)
+        return min(tol, violation) * min(max(factor, MOST_AT_ONCE), AIM)
+
+
+def fraction_done(stop: Stop, worst: float, violation: float, relative_gap: float) -> float:
+    """The share of the work that is done: how far the violation has come from its worst towards tol, and where that is infinite
+    the relative gap from one towards gap_tol, on a logarithmic scale."""
+    now, goal = (violation, stop.tol) if math.isfinite(stop.tol) else (relative_gap, stop.gap_tol or 1.0)
+    worst = worst if math.isfinite(stop.tol) else 1.0
+    if not goal < now < worst:
+        return 1.0 if now <= goal else 0.0
+    return math.log(worst / now) / math.log(worst / goal)
 
 
 class Control:
-    """The clock, the step counter, the callbacks and the interrupt flag of one fit of `n_machines`."""
+    """The clock, the step counter, the callbacks and the interrupt flag of one fit of `n_machines`.
+
+    A limit on the time is shared out: each machine may use its part of what is left when it begins, so that one that needs
+    less leaves more to the others. Certificates are computed with the clock stopped.
+    """
 
     def __init__(
         self,
@@ -56,7 +86,9 @@ class Control:
         n_machines: int = 1,
     ) -> None:
         self._started = time.perf_counter()
-        self._max_seconds = max_seconds
+        self._stopped_for = 0.0  # seconds
+        self._max_seconds = math.inf if max_seconds is None else max_seconds
+        self._turn_ends = self._max_seconds
         self._max_steps = max_steps
         self._callbacks = tuple(callbacks)
         self._stopped = False
@@ -72,9 +104,42 @@ class Control:
         part._whole = self
         return part
 
+    # --- the clock ------------------------------------------------------------------------------------------------
+
     @property
     def seconds(self) -> float:
+        """Since the fit began."""
         return time.perf_counter() - self._started
+
+    @property
+    def limits_seconds(self) -> bool:
+        return self.seconds_left < math.inf
+
+    @property
+    def seconds_left(self) -> float:
+        """To the present machine."""
+        if self._whole is not None:
+            return self._whole.seconds_left
+        return max(0.0, self._turn_ends - (self.seconds - self._stopped_for))
+
+    def begin_turn(self, machine: int, together: int = 1) -> None:
+        """The turn of a machine, or of some together: they get their part of the time that is left."""
+        self.machine = machine
+        if self._max_seconds < math.inf:
+            used = self.seconds - self._stopped_for
+            part = min(1.0, together / max(1, self.n_machines - machine))
+            self._turn_ends = used + part * max(0.0, self._max_seconds - used)
+
+    @contextmanager
+    def clock_stopped(self) -> Iterator[None]:
+        """The time of a certificate, which counts for nothing."""
+        begun = time.perf_counter()
+        try:
+            yield
+        finally:
+            self._stopped_for += time.perf_counter() - begun
+
+    # --- reasons to end -------------------------------------------------------------------------------------------
 
     @property
     def limits_steps(self) -> bool:
@@ -85,14 +150,14 @@ class Control:
         return at_most if self._max_steps < 0 else max(0, min(at_most, self._max_steps - self.steps))
 
     def ended(self) -> Status | None:
-        """The reason to end now, if there is one."""
+        """The reason for the present machine to end now, if there is one."""
         if self._whole is not None:
             return self._whole.ended()
         if self.interrupted:
             return Status.INTERRUPTED
         if self._stopped:
             return Status.STOPPED_BY_CALLBACK
-        if self._max_seconds is not None and self.seconds >= self._max_seconds:
+        if self.seconds_left <= 0.0:
             return Status.MAX_SECONDS
         if 0 <= self._max_steps <= self.steps:
             return Status.MAX_ITER

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import OrderedDict
+from copy import copy
+from functools import cached_property
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from maxmargin.kernels import Kernel, Precomputed
+from maxmargin.kernels import FEW_FEATURES, UNIT_ROUNDOFF, Kernel, Precomputed, centre_of, squared_norms
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -21,6 +24,7 @@ Indices = NDArray[np.int32]
 
 ROWS_AT_ONCE = 256
 QUERIES_AT_ONCE = 2048
+NOWHERE = np.empty(0)  # a centre that is none
 
 
 class Gram(ABC):
@@ -61,12 +65,28 @@ class Gram(ABC):
             self.accumulate(rows[chosen], own[chosen], sums)
 
     @abstractmethod
-    def exact_sums(self, rows: Indices, weights: Vector, at: Indices) -> Vector:
-        """K[at, rows] @ weights with every entry computed in float64, whatever `dtype` is."""
+    def exact_sums(self, rows: Indices, weights: Matrix, at: Indices) -> tuple[Matrix, Matrix | float]:
+        """weights @ K[rows, at], and by how much rounding may have put each sum off.
 
-    def exact_sums_each(self, rows: Indices, weights: Matrix, at: Indices) -> Matrix:
-        """`exact_sums` with each weights[m]."""
-        return np.stack([self.exact_sums(rows, own, at) for own in weights])
+        Every entry is computed anew in float64, whatever `dtype` is, from the samples alone: nothing that a solver could have
+        written (a cached row, a tile) is read. This is what certificates are made of.
+        """
+
+    def offset(self, rows: Indices, weights: Vector) -> float:
+        """What has to be added to sums of this matrix to make them sums of the kernel: not zero if the samples were centred."""
+        return 0.0
+
+    def entries(self, rows: Indices, columns: Indices) -> Matrix:
+        """Some entries, as certificates read them."""
+        raise NotImplementedError(f"{type(self).__name__} has no entries to show")
+
+    @abstractmethod
+    def largest_norm(self, rows: Indices, weights: Vector) -> float:
+        """sum_a |weights_a| sqrt(k(x_a, x_a)): the norm of sum_a weights_a phi(x_a) if nothing cancelled."""
+
+    def constant_weight(self, rows: Indices, weights: Vector) -> float:
+        """The weight of a feature that is always 1, if this matrix has one besides those of the kernel: a bias."""
+        return 0.0
 
     @property
     def sums_are_cheap(self) -> bool:
@@ -131,9 +151,16 @@ class DoubledGram(Gram):
         self.single.accumulate(self._sample(rows), weights, sums)
         out += np.tile(sums, 2)
 
-    def exact_sums(self, rows: Indices, weights: Vector, at: Indices) -> Vector:
+    def exact_sums(self, rows: Indices, weights: Matrix, at: Indices) -> tuple[Matrix, Matrix | float]:
         samples, places = np.unique(self._sample(at), return_inverse=True)
-        return self.single.exact_sums(self._sample(rows), weights, samples)[places]
+        sums, error = self.single.exact_sums(self._sample(rows), weights, samples)
+        return sums[:, places], np.broadcast_to(error, sums.shape)[:, places]
+
+    def largest_norm(self, rows: Indices, weights: Vector) -> float:
+        return self.single.largest_norm(self._sample(rows), weights)
+
+    def offset(self, rows: Indices, weights: Vector) -> float:
+        return self.single.offset(self._sample(rows), weights)
 
     @property
     def sums_are_cheap(self) -> bool:
@@ -191,22 +218,29 @@ class BlockGram(Gram):
         X: Any,
         cache_bytes: int,
         segments: tuple[int, ...],
-        members: Indices | None = None,
-        cache: RowCache | None = None,
+        balanced: bool = False,
     ) -> None:
         self.kernel = kernel
-        self.X = X
+        self._X = X
+        self._centre = linear_centre(kernel, X, balanced)
         self._segments = segments
-        self._members = np.arange(segments[-1], dtype=np.int32) if members is None else members
-        self._cache = RowCache(cache_bytes) if cache is None else cache
+        self._members = np.arange(segments[-1], dtype=np.int32)
+        self._cache = RowCache(cache_bytes)
 
     def __len__(self) -> int:
         return len(self._members)
 
-    def _compute(self, rows: Indices, columns: Indices) -> NDArray[np.float64]:
+    @cached_property
+    def _sizes(self) -> Vector | float:
+        return self.kernel.sizes(self._X)
+
+    def _compute(self, rows: Indices, columns: Indices, exact: bool = False) -> NDArray[np.float64]:
         if isinstance(self.kernel, Precomputed):
-            return self.kernel.block(self.X[rows], columns)
-        return self.kernel.block(self.X[rows], self.X[columns])
+            return self.kernel.block(self._X[rows], columns)
+        A, B = self._X[rows], self._X[columns]
+        if self._centre is not None:
+            A, B = A - self._centre, B - self._centre
+        return self.kernel.exact_block(A, B) if exact else self.kernel.block(A, B)
 
     def _block(self, rows: Indices, columns: Indices) -> NDArray[np.float64]:
         """K[rows, columns]; where there is room for all of K, nothing is computed twice."""
@@ -225,15 +259,16 @@ class BlockGram(Gram):
                 self._cache.put(int(row), values.copy())
         return np.stack([found[int(row)] for row in rows])  # type: ignore[misc]
 
+    def entries(self, rows: Indices, columns: Indices) -> Matrix:
+        return self._compute(self._members[rows], self._members[columns])
+
     def tile(self, members: Indices, shift: Vector | None = None) -> NDArray[np.float64]:
         chosen = self._members[members]
         K = self._block(chosen, chosen)
         return K if shift is None else K + np.diag(shift)
 
     def largest_diagonal(self) -> float:
-        if isinstance(self.kernel, Precomputed):
-            return float(self.X.diagonal().max())
-        return float(self.kernel.diag(self.X).max())
+        return float(self.kernel.diag(self._X if self._centre is None else self._X - self._centre).max())
 
     def accumulate(self, rows: Indices, weights: Vector, out: Vector) -> None:
         self.accumulate_each(rows, weights[None, :], out[None, :])
@@ -243,18 +278,46 @@ class BlockGram(Gram):
             part = slice(start, start + ROWS_AT_ONCE)
             out += weights[:, part] @ self._rows(self._members[rows[part]])[:, self._members]
 
-    def exact_sums(self, rows: Indices, weights: Vector, at: Indices) -> Vector:
-        return np.asarray(self.exact_sums_each(rows, weights[None, :], at)[0])
-
-    def exact_sums_each(self, rows: Indices, weights: Matrix, at: Indices) -> Matrix:
-        out = np.zeros((len(weights), len(at)))
+    def exact_sums(self, rows: Indices, weights: Matrix, at: Indices) -> tuple[Matrix, Matrix | float]:
+        rows, at = self._members[rows], self._members[at]
+        if self.sums_are_cheap:
+            return self._linear_sums(rows, weights, at)[1:]
+        sums = np.zeros((len(weights), len(at)))
         for start in range(0, len(rows), ROWS_AT_ONCE):
             part = slice(start, start + ROWS_AT_ONCE)
-            out += weights[:, part] @ self._block(self._members[rows[part]], self._members[at])
-        return out
+            sums += weights[:, part] @ self._compute(rows[part], at, exact=True)
+        terms = ROWS_AT_ONCE + len(rows) // ROWS_AT_ONCE + 2
+        error = rounding_of_sums(self.kernel, terms_of(self._X), self._sizes, rows, weights, at, terms)
+        if not self.kernel.shift_invariant:
+            return sums, error
+        return sums, error + rounding_of_distances(self.kernel, NOWHERE, self._X[rows], self._X[at], weights)
+
+    def largest_norm(self, rows: Indices, weights: Vector) -> float:
+        sizes = np.broadcast_to(self._sizes, self._segments[-1])
+        return float(np.abs(weights) @ sizes[self._members[rows]])
+
+    def _linear_sums(self, rows: Indices, weights: Matrix, at: Indices) -> tuple[Vector, Matrix, Matrix]:
+        """Offsets, sums and what rounding may have put them off by, in NumPy's widest arithmetic."""
+        wide, unit = np.longdouble, float(np.finfo(np.longdouble).eps)
+        S, A = _dense(self._X[rows]), _dense(self._X[at])
+        centre = np.zeros(S.shape[1]) if self._centre is None else self._centre
+        w = weights.astype(wide) @ (S.astype(wide) - centre)
+        sums = np.asarray(w @ (A.astype(wide) - centre).T, dtype=np.float64)
+        sizes = (np.abs(weights) @ np.abs(S - centre)) @ np.abs(A - centre).T
+        error = UNIT_ROUNDOFF * np.abs(sums) + (len(rows) + S.shape[1]) * unit * sizes
+        return np.asarray(w @ centre.astype(wide), dtype=np.float64), sums, error
+
+    def offset(self, rows: Indices, weights: Vector) -> float:
+        if self._centre is None:
+            return 0.0
+        return float(self._linear_sums(self._members[rows], weights[None, :], rows[:0])[0][0])
+
+    @property
+    def sums_are_cheap(self) -> bool:
+        return self.kernel.name == "linear"
 
     def features(self) -> Any:
-        return explicit_features(self.kernel, self.X, self._members)
+        return explicit_features(self.kernel, self._X, self._members, self._centre)
 
     def in_float64(self) -> Gram:
         return self
@@ -265,7 +328,12 @@ class BlockGram(Gram):
         return self._cache.budget_bytes >= 8 * n * n
 
     def subset(self, members: Indices) -> BlockGram:
-        return BlockGram(self.kernel, self.X, 0, self._segments, self._members[members], self._cache)
+        return self._over(self._members[members])
+
+    def _over(self, members: Indices) -> BlockGram:
+        part = copy(self)
+        part._members = members
+        return part
 
     def release(self) -> None:
         """Nothing: a cached row spans the whole training set."""
@@ -273,7 +341,7 @@ class BlockGram(Gram):
     def restrict(self, segments: tuple[int, ...]) -> BlockGram:
         edges = self._segments
         members = np.concatenate([np.arange(edges[s], edges[s + 1], dtype=np.int32) for s in segments])
-        return BlockGram(self.kernel, self.X, 0, edges, members, self._cache)
+        return self._over(members)
 
 
 class AugmentedGram(Gram):
@@ -298,8 +366,16 @@ class AugmentedGram(Gram):
         self._gram.accumulate(rows, weights, out)
         out += weights.sum()
 
-    def exact_sums(self, rows: Indices, weights: Vector, at: Indices) -> Vector:
-        return self._gram.exact_sums(rows, weights, at) + float(weights.sum())
+    def exact_sums(self, rows: Indices, weights: Matrix, at: Indices) -> tuple[Matrix, Matrix | float]:
+        sums, error = self._gram.exact_sums(rows, weights, at)
+        ones = weights.sum(axis=1, keepdims=True)
+        return sums + ones, error + len(rows) * UNIT_ROUNDOFF * np.abs(weights).sum(axis=1, keepdims=True)
+
+    def largest_norm(self, rows: Indices, weights: Vector) -> float:
+        return self._gram.largest_norm(rows, weights) + float(np.abs(weights).sum())
+
+    def constant_weight(self, rows: Indices, weights: Vector) -> float:
+        return float(weights.sum())
 
     @property
     def sums_are_cheap(self) -> bool:
@@ -322,14 +398,73 @@ class AugmentedGram(Gram):
         return AugmentedGram(self._gram.restrict(segments))
 
 
-def explicit_features(kernel: Kernel, X: Any, members: Indices) -> Any:
-    """phi(x) of some samples: of the linear kernel, the samples themselves."""
+def linear_centre(kernel: Kernel, X: Any, balanced: bool) -> Vector | None:
+    """What may be subtracted from the samples of a linear kernel, where that changes no more than the intercept: the duals must
+    sum to zero. It saves the digits that a large feature (a year, a time stamp) would cost the others."""
+    return centre_of(X) if balanced and kernel.name == "linear" and not sp.issparse(X) and X.shape[0] else None
+
+
+def terms_of(X: Any) -> int:
+    """The largest number of products in a dot product of two samples; one for things that are no rows of numbers."""
+    if sp.issparse(X):
+        return int(np.diff(X.indptr).max(initial=1))
+    return int(X.shape[1]) if X.ndim == 2 else 1
+
+
+def rounding_of_sums(
+    kernel: Kernel,
+    n_features: int,
+    sizes: Vector | float,
+    rows: Indices,
+    weights: Matrix,
+    at: Indices,
+    terms: int,
+) -> Matrix | float:
+    """By how much weights @ K[rows, at] may be off, if as many terms as that were added one after the other: rounding of each
+    entry, and of the sums. `sizes` are those of the kernel (`Kernel.sizes`), of all samples."""
+    unit = kernel.rounding(n_features) + terms * UNIT_ROUNDOFF
+    if isinstance(sizes, float):
+        return np.asarray(unit * sizes**2 * np.abs(weights).sum(axis=1, keepdims=True))
+    return np.asarray(unit * (np.abs(weights) @ sizes[rows])[:, None] * sizes[at])
+
+
+def rounding_of_distances(kernel: Kernel, centre: Vector, support: Any, queries: Any, weights: Matrix) -> Matrix | float:
+    """By how much sums of a shift-invariant kernel are off besides, because squared distances come from dot products of samples
+    less a centre (empty: none); where there are few features they come from differences, and it is zero.
+
+    Subtracting a centre puts a sample x at distance r_x from it off by u r_x. Where one of two is much farther out than the
+    other, their distance is about as large, and its relative error a few u. Else it is off by at most 3 u min(r_x, r_z), which
+    moves exp(-gamma s) by at most 0.86 sqrt(gamma) times that, and exp(-gamma sqrt(s)) by gamma times it.
+    """
+    n_terms = max(terms_of(support), terms_of(queries))
+    if not sp.issparse(support) and (support.ndim != 2 or support.shape[1] <= FEW_FEATURES):
+        return 0.0
+    squares = [squared_norms(some - centre if len(centre) else some) for some in (support, queries)]
+    sizes = np.abs(weights)
+    total = sizes.sum(axis=1, keepdims=True)
+    of_support, of_queries = (kernel.rounding_of_products(norms, n_terms) for norms in squares)
+    error = (sizes @ np.broadcast_to(of_support, sizes.shape[1]))[:, None] + total * of_queries
+    if len(centre):
+        gamma = float(getattr(kernel, "gamma", 1.0))
+        unit = 3.0 * UNIT_ROUNDOFF * (np.sqrt(gamma) if kernel.name == "rbf" else gamma)
+        radii = [np.sqrt(norms) for norms in squares]
+        error = error + unit * np.minimum(total * radii[1], (sizes @ radii[0])[:, None]) + 6.0 * UNIT_ROUNDOFF * total
+    return np.asarray(error)
+
+
+def explicit_features(kernel: Kernel, X: Any, members: Indices, centre: Vector | None) -> Any:
+    """phi(x) of some samples: of the linear kernel, the samples themselves, less the centre."""
     if kernel.name != "linear":
         raise ValueError(
             f"the {kernel.name} kernel has no explicit features, which a solver of the primal problem needs: "
             "use kernel='linear', or a solver of the dual such as solver='block-smo'"
         )
-    return X[members].astype(np.float64)
+    features = X[members].astype(np.float64)
+    return features if centre is None else features - centre
+
+
+def _dense(X: Any) -> Any:
+    return X.toarray() if sp.issparse(X) else X
 
 
 def sums_by_blocks(

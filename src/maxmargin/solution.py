@@ -1,6 +1,7 @@
 """What a solver returns: a point, how the run ended, and how it went.
 
-Statuses are sentences, because people read them.
+A solver *claims* a status. The one a user reads is decided afterwards, from the certificate (`training.decide`). Statuses are
+sentences, because people read them.
 """
 
 from __future__ import annotations
@@ -13,20 +14,28 @@ from numpy.typing import NDArray
 
 Vector = NDArray[np.float64]
 
+TINY = float(np.finfo(float).tiny)
+
 
 class Status(Enum):
     """How a run ended. The value is the sentence a user reads."""
 
-    CONVERGED = "Converged: no sample violates the optimality conditions by more than tol."
-    GAP_REACHED = "Converged: the relative duality gap is below gap_tol."
-    MAX_ITER = "Stopped at max_iter steps before reaching tol; the certificate says how far it got."
-    MAX_SECONDS = "Stopped at max_seconds before reaching tol; the certificate says how far it got."
-    INTERRUPTED = "Interrupted before reaching tol; the certificate says how far it got."
-    STOPPED_BY_CALLBACK = "Stopped by a callback before reaching tol; the certificate says how far it got."
-    STOPPED_BY_OPTION = (
-        "Stopped by the solver's own rule (see solver_options) before reaching tol; the certificate says how far it got."
+    CONVERGED = (
+        "Converged: no sample violates the optimality conditions by more than tol, and the relative duality gap is at most "
+        "gap_tol (if that is not None)."
     )
-    STALLED = "Stalled above tol: rounding allows no further progress; the certificate says how far it got."
+    GAP_REACHED = "Converged: the relative duality gap is at most gap_tol."
+    MAX_ITER = "Stopped at max_iter steps before reaching tol and gap_tol; the certificate says how far it got."
+    MAX_SECONDS = "Stopped at max_seconds before reaching tol and gap_tol; the certificate says how far it got."
+    INTERRUPTED = "Interrupted before reaching tol and gap_tol; the certificate says how far it got."
+    STOPPED_BY_CALLBACK = "Stopped by a callback before reaching tol and gap_tol; the certificate says how far it got."
+    STOPPED_BY_OPTION = (
+        "Stopped by the solver's own rule (see solver_options) before reaching tol and gap_tol; the certificate says how far it "
+        "got."
+    )
+    STALLED = (
+        "Stalled before reaching tol and gap_tol: rounding allows no further progress; the certificate says how far it got."
+    )
     STATIONARY = (
         "Stopped at a stationary point: the kernel is not positive semi-definite, so the problem has no "
         "duality gap to close."
@@ -38,7 +47,6 @@ class Status(Enum):
         "Not separable: the hard-margin problem has no solution; the convex hulls of the two classes "
         "meet to working precision."
     )
-
     NO_MARGIN = (
         "No margin: nu is so small that the reduced convex hulls of the two classes meet, and the machine tells nothing apart."
     )
@@ -69,15 +77,20 @@ class Trace:
         self.dual.append(dual)
         self.gap.append(gap)
 
+    def followed_by(self, other: Trace) -> Trace:
+        """This course and what came after it."""
+        parts = {name: [*values, *getattr(other, name)] for name, values in vars(self).items()}
+        return Trace(**{**parts, "iteration": list(range(len(parts["iteration"])))})
 
     def relative_gap(self) -> float:
         """The last gap, relative to the larger of the two values."""
-        return self.gap[-1] / max(abs(self.primal[-1]), abs(self.dual[-1]), float(np.finfo(float).tiny))
+        return self.gap[-1] / max(abs(self.primal[-1]), abs(self.dual[-1]), TINY)
 
 
 @dataclass(frozen=True)
 class Solution:
-    """A point of a dual problem with the gradient of its objective there, as the solver has it."""
+    """A point of a dual problem with the gradient of its objective there, as the solver has it, if it is `up_to_date`: in the end
+    there may not have been the time."""
 
     beta: Vector
     gradient: Vector
@@ -86,3 +99,4 @@ class Solution:
     steps: int
     trace: Trace
     arithmetic: str
+    up_to_date: bool = True

@@ -127,9 +127,9 @@ struct SmallProblem {
     TileResult result;
 };
 
-// Solve many of them over one kernel matrix, each by one thread.
+// Solve many of them over one kernel matrix, each by one thread; those that begin after the deadline stay as they are.
 template <class T>
-void solve_tiles(const Gram<T>& gram, std::vector<SmallProblem<T>>& problems);
+void solve_tiles(const Gram<T>& gram, std::vector<SmallProblem<T>>& problems, const Deadline& deadline);
 
 // sums[(g * n_outputs + o) * queries.size() + q] += sum_s weights[o * support.size() + s] k(support_s, query_q) over the
 // support vectors s of group g; `group_ends` says where the groups, one after the other, end.

@@ -19,6 +19,7 @@ struct JointTileProblem {
     double* gradient;     // in: G; out: the gradient at the solution
     double tolerance;     // stop at this violation
     long max_steps;       // minimisations over one sample
+    Deadline deadline;
 };
 
 }  // namespace maxmargin

@@ -15,6 +15,11 @@ namespace maxmargin {
 
 inline constexpr int panel_width = 64;
 
+// A squared distance below this share of the squared norms is computed again, from differences. What is left then has a relative
+// error of at most about 2 (d + 3) u / near_share for d features and the unit roundoff u.
+template <class T>
+inline constexpr T near_share = sizeof(T) == 4 ? T(1) / 4096 : T(1) / 1024;
+
 template <class T>
 struct Loops {
     // tile[r][j] = <row r, sample j>, |row r - sample j|^2 or |row r - sample j|_1, for dense rows.
@@ -22,9 +27,11 @@ struct Loops {
     // tile[0][j] = <row, sample j> for one sparse row; place[k] says where feature k stands in the panel, -1 if nowhere.
     void (*dot_sparse)(const std::int32_t* features, const T* values, std::int64_t n_values, const std::int32_t* place,
                        const T* panel, T* tile);
-    // tile <- k(tile). If `from_dots`, a tile of dot products is first made one of squared distances with the squared norms.
-    void (*apply_kernel)(const Kernel&, bool from_dots, T* tile, int n_rows, int n_columns, const T* row_norms,
-                         const T* column_norms);
+    // tile[r][j] <- |row r|^2 + |sample j|^2 - 2 tile[r][j]: squared distances from dot products. Whether some entry is *near*: the
+    // products cancel until less than near_share of the norms is left, which is mostly rounding.
+    bool (*to_squared_distances)(T* tile, int n_rows, int n_columns, const T* row_norms, const T* column_norms);
+    // tile <- k(tile), where the tile holds what the kernel is a function of.
+    void (*apply_kernel)(const Kernel&, T* tile, int size);
     void (*round)(const T* values, int size, float* out);
     // out[j] += sum_r weights[r] tile[r][j], in float64.
     void (*accumulate)(const T* const* tile_rows, int n_rows, int n_columns, const double* weights, double* out);

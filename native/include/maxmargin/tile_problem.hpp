@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "maxmargin/deadline.hpp"
 #include "maxmargin/memory.hpp"
 
 namespace maxmargin {
@@ -84,6 +85,7 @@ struct TileProblem {
     const std::vector<int>& edges;  // where the groups, one after the other, begin and end; empty if there are none
     double tolerance;   // stop at this violation
     long max_steps;     // pair (or coordinate) steps
+    Deadline deadline;
 
     int n_groups() const { return edges.empty() ? 0 : static_cast<int>(edges.size()) - 1; }
 };

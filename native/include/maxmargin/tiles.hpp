@@ -9,13 +9,13 @@
 
 #include "maxmargin/blas.hpp"
 #include "maxmargin/samples.hpp"
+#include "maxmargin/threads.hpp"
 
 namespace maxmargin {
 
 inline constexpr int rows_per_tile = 24;         // of a panel tile: 24 x 64 values stay in the first-level cache
 inline constexpr int rows_per_product = 192;     // of a matrix-product tile: together with its columns, second-level cache
 inline constexpr int columns_per_product = 512;
-inline constexpr std::int64_t entries_worth_threads = 1 << 18;  // fewer are done before a second thread has woken up
 
 // The columns of a panel of CSR samples: only the features that occur, `place` says where.
 template <class T>
@@ -49,9 +49,25 @@ private:
 };
 
 // What is computed of dense samples for a kernel: squared distances of many features come from dot products.
-inline Pairing dense_pairing(const Kernel& kernel, int n_features) {
-    const bool by_dots = kernel.pairing() == Pairing::squared_distance && n_features > most_features_for_differences;
+inline Pairing dense_pairing(const Kernel& kernel, int n_features, int most_for_differences = most_features_for_differences) {
+    const bool by_dots = kernel.pairing() == Pairing::squared_distance && n_features > most_for_differences;
     return by_dots ? Pairing::dot : kernel.pairing();
+}
+
+// tile <- k(tile), for `height` rows from `first_row` on against `width` columns from `first_column` on, of which the tile holds the
+// dot products where `from_dots` and else what the kernel is a function of. Columns beyond the last sample are padding.
+template <class T>
+void apply_kernel_to_tile(const Kernel& kernel, bool from_dots, const Samples<T>& rows, std::int64_t first_row, int height,
+                          const Samples<T>& columns, std::int64_t first_column, int width, T* tile) {
+    const T *row_norms = rows.norms() + first_row, *column_norms = columns.norms() + first_column;
+    if (from_dots && loops<T>().to_squared_distances(tile, height, width, row_norms, column_norms)) {
+        const int present = static_cast<int>(std::min<std::int64_t>(width, columns.size() - first_column));
+        for (int a = 0; a < height; ++a)
+            for (int b = 0; b < present; ++b)
+                if (tile[a * width + b] < near_share<T> * (row_norms[a] + column_norms[b]))
+                    tile[a * width + b] = static_cast<T>(squared_difference(rows, first_row + a, columns, first_column + b));
+    }
+    loops<T>().apply_kernel(kernel, tile, height * width);
 }
 
 // All rows, or (a square matrix with itself) those up to the block of columns: the rest is known by symmetry.
@@ -59,12 +75,12 @@ enum class Part { all, upper };
 
 template <class T, class Sink>
 void visit_panel_tiles(const Kernel& kernel, const Samples<T>& rows, const Samples<T>& columns, std::int64_t first,
-                       std::int64_t last, Part part, Sink&& sink) {
+                       std::int64_t last, Part part, int most_for_differences, Sink&& sink) {
     const auto& vector_loops = loops<T>();
-    const Pairing pairing = columns.sparse() ? Pairing::dot : dense_pairing(kernel, rows.n_features());
+    const Pairing pairing = columns.sparse() ? Pairing::dot : dense_pairing(kernel, rows.n_features(), most_for_differences);
     const bool from_dots = pairing != kernel.pairing();
     const std::int64_t first_panel = first / panel_width, last_panel = (last + panel_width - 1) / panel_width;
-#pragma omp parallel if (rows.size() * (last - first) > entries_worth_threads)
+#pragma omp parallel num_threads(threads_for(rows.size() * (last - first)))
     {
         SparsePanel<T> packed(columns.sparse() ? columns.n_features() : 0);
         alignas(64) T tile[rows_per_tile * panel_width];
@@ -84,8 +100,7 @@ void visit_panel_tiles(const Kernel& kernel, const Samples<T>& rows, const Sampl
                 } else {
                     vector_loops.pair_dense(pairing, rows.row(r), height, columns.panel(p), rows.n_features(), tile);
                 }
-                vector_loops.apply_kernel(kernel, from_dots, tile, height, panel_width, rows.norms() + r,
-                                          columns.norms() + from);
+                apply_kernel_to_tile(kernel, from_dots, rows, r, height, columns, from, panel_width, tile);
                 sink(r, height, c0, static_cast<int>(c1 - c0), tile + (c0 - from), panel_width);
             }
         }
@@ -95,9 +110,9 @@ void visit_panel_tiles(const Kernel& kernel, const Samples<T>& rows, const Sampl
 template <class T, class Sink>
 void visit_product_tiles(const Kernel& kernel, const Samples<T>& rows, const Samples<T>& columns, std::int64_t first,
                          std::int64_t last, Part part, Sink&& sink) {
-    const auto& vector_loops = loops<T>();
     const int depth = rows.n_features();
-#pragma omp parallel if (rows.size() * (last - first) > entries_worth_threads)
+    const bool from_dots = kernel.pairing() == Pairing::squared_distance;
+#pragma omp parallel num_threads(threads_for(rows.size() * (last - first)))
     {
         Buffer<T> tile(static_cast<std::size_t>(rows_per_product) * columns_per_product);
 #pragma omp for schedule(dynamic, 1)
@@ -107,7 +122,7 @@ void visit_product_tiles(const Kernel& kernel, const Samples<T>& rows, const Sam
             for (std::int64_t r = 0; r < n_rows; r += rows_per_product) {
                 const int height = static_cast<int>(std::min<std::int64_t>(rows_per_product, n_rows - r));
                 blas::multiply_transposed(height, width, depth, rows.row(r), depth, columns.row(c), depth, tile.data(), width);
-                vector_loops.apply_kernel(kernel, true, tile.data(), height, width, rows.norms() + r, columns.norms() + c);
+                apply_kernel_to_tile(kernel, from_dots, rows, r, height, columns, c, width, tile.data());
                 sink(r, height, c, width, tile.data(), width);
             }
         }
@@ -117,9 +132,9 @@ void visit_product_tiles(const Kernel& kernel, const Samples<T>& rows, const Sam
 // Columns [first, last) of `columns` against all `rows`; the columns need panels unless they are sparse or many-featured.
 template <class T, class Sink>
 void visit_tiles(const Kernel& kernel, const Samples<T>& rows, const Samples<T>& columns, std::int64_t first, std::int64_t last,
-                 Sink&& sink, Part part = Part::all) {
+                 Sink&& sink, Part part = Part::all, int most_for_differences = most_features_for_differences) {
     if (columns.sparse() || columns.has_panels())
-        visit_panel_tiles(kernel, rows, columns, first, last, part, sink);
+        visit_panel_tiles(kernel, rows, columns, first, last, part, most_for_differences, sink);
     else
         visit_product_tiles(kernel, rows, columns, first, last, part, sink);
 }

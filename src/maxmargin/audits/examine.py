@@ -30,7 +30,7 @@ from maxmargin.audits.libsvm import UNREADABLE_WEIGHTS, is_svm_model, read_model
 from maxmargin.audits.posing import Posed, pose
 from maxmargin.audits.verdict import Audit, Finding, give_verdict
 from maxmargin.backends import make_backend
-from maxmargin.certificates import ROUNDING, certify
+from maxmargin.certificates import certify, recompute
 from maxmargin.estimators import validation
 from maxmargin.estimators.diagnosis import is_indefinite
 from maxmargin.formulations import DualProblem
@@ -114,7 +114,8 @@ def _samples(fitted: Fitted, X: Any) -> Any:
     if isinstance(X, list | tuple) and X and isinstance(X[0], Mapping):
         X = rows_to_matrix(X, 1 if fitted.vectors is None else fitted.vectors.shape[1])
         X = X.toarray() if fitted.kernel == "precomputed" else X
-    X = check_array(on_host(X), accept_sparse="csr", dtype=np.float64, order="C", input_name="X")
+    validation.require_valid_sparse(X)
+    X = validation.canonical(check_array(on_host(X), accept_sparse="csr", dtype=np.float64, order="C", input_name="X"))
     if fitted.n_features not in (None, X.shape[1]):
         raise ValueError(f"X has {X.shape[1]} features, and the model was fitted on {fitted.n_features}: pass its training set")
     if fitted.kernel == "precomputed":
@@ -144,16 +145,15 @@ def _examine(posed: Posed, precision: float) -> Finding:
     snapped = _at_the_bounds(problem, beta, NEAR * precision)
     point = beta if feasible else problem.feasible(snapped)
 
-    sums = _kernel_sums(posed.gram, beta)
-    point_sums = sums if feasible else _kernel_sums(posed.gram, point)
-    largest = posed.gram.largest_diagonal()
-    proof = certify(problem, point, lambda at: point_sums[at], largest_kernel_value=largest)
+    sums, error = _kernel_sums(posed.gram, beta)
+    point_sums, point_error = (sums, error) if feasible else _kernel_sums(posed.gram, point)
+    gradient_there = recompute(problem, point, lambda at: (point_sums[at], point_error[at]))
+    support = np.flatnonzero(point).astype(np.int32)
+    proof = certify(problem, point, gradient_there, lambda: posed.gram.largest_norm(support, point[support]))
     shift = 0.0 if problem.shift is None else problem.shift
     violation = problem.violation(snapped, sums + problem.linear + shift * beta)
 
     gradient = sums + problem.linear + shift * point
-    error = ROUNDING * largest * size
-
     def primal(levels: Vector) -> float:
         return _primal_value(problem, beta, sums, levels, error)
 
@@ -167,10 +167,11 @@ def _examine(posed: Posed, precision: float) -> Finding:
     )
 
 
-def _kernel_sums(gram: Gram, beta: Vector) -> Vector:
-    """K beta, every entry in float64."""
+def _kernel_sums(gram: Gram, beta: Vector) -> tuple[Vector, Vector]:
+    """K beta, every entry in float64, and by how much rounding may have put each off."""
     support = np.flatnonzero(beta).astype(np.int32)
-    return gram.exact_sums(support, beta[support], np.arange(len(beta), dtype=np.int32))
+    sums, error = gram.exact_sums(support, beta[support][None, :], np.arange(len(beta), dtype=np.int32))
+    return sums[0], np.broadcast_to(error, sums.shape)[0]
 
 
 def _at_the_bounds(problem: DualProblem, beta: Vector, tolerance: float) -> Vector:
@@ -197,7 +198,7 @@ def _levels_with(problem: DualProblem, bias: float, point: Vector, gradient: Vec
     return np.array([-bias + width, -bias - width])
 
 
-def _primal_value(problem: DualProblem, beta: Vector, sums: Vector, levels: Vector, error: float) -> float:
+def _primal_value(problem: DualProblem, beta: Vector, sums: Vector, levels: Vector, error: Vector) -> float:
     """The primal value at (w, v); not less than it is, if no sum is off by more than `error`."""
     level = problem.at_variables(levels)
     if problem.hard:  # of the machine scaled until no margin is too small
@@ -205,6 +206,6 @@ def _primal_value(problem: DualProblem, beta: Vector, sums: Vector, levels: Vect
         return problem.dual_value(beta, gradient) + float(problem.gap_terms(beta, gradient, level, error).sum())
     losses = problem.gap_terms(np.zeros(len(problem)), sums + problem.linear, level, error)
     constant = -problem.residuals(np.zeros(len(problem)))  # the sums that the groups have to keep
-    half_norm = 0.5 * (float(beta @ sums) + error * float(np.abs(beta).sum()))
+    half_norm = 0.5 * float(beta @ sums + error @ np.abs(beta))
     return half_norm + float(losses.sum()) - float(constant @ levels)
 

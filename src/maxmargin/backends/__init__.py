@@ -9,7 +9,7 @@ violation, choose a working set, solve a tile, sum kernel rows. It decides no po
 
 from __future__ import annotations
 
-from maxmargin.backends.base import Backend, TileResult, Violation
+from maxmargin.backends.base import NEVER, Backend, Limit, TileResult, Violation
 from maxmargin.backends.native import NativeBackend
 from maxmargin.backends.reference import ReferenceBackend
 
@@ -25,4 +25,14 @@ def make_backend(name: str) -> Backend:
     return BACKENDS[name]()
 
 
-__all__ = ["BACKENDS", "Backend", "NativeBackend", "ReferenceBackend", "TileResult", "Violation", "make_backend"]
+__all__ = [
+    "BACKENDS",
+    "NEVER",
+    "Backend",
+    "Limit",
+    "NativeBackend",
+    "ReferenceBackend",
+    "TileResult",
+    "Violation",
+    "make_backend",
+]

@@ -6,9 +6,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from maxmargin.formulations import CrammerSingerProblem, DualProblem
@@ -20,6 +21,7 @@ Matrix = NDArray[np.float64]
 Indices = NDArray[np.int32]
 
 ROWS_AT_ONCE = 512
+NEVER = 1e30  # seconds: no end
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,16 @@ class TileResult:
     level: float
 
 
+class Limit(NamedTuple):
+    """How far an inner solve may go: pair steps, and seconds."""
+
+    steps: int
+    seconds: float = NEVER
+
+    def of_steps(self, steps: int) -> Limit:
+        return self._replace(steps=steps)
+
+
 class Backend(ABC):
     """What the outer loop of a solver asks for."""
 
@@ -51,9 +63,16 @@ class Backend(ABC):
 
     @abstractmethod
     def gram(
-        self, kernel: Kernel, X: Any, dtype: np.dtype[Any], cache_bytes: int, segments: tuple[int, ...]
+        self,
+        kernel: Kernel,
+        X: Any,
+        dtype: np.dtype[Any],
+        cache_bytes: int,
+        segments: tuple[int, ...],
+        balanced: bool = False,
     ) -> Gram:
-        """The kernel matrix of X, whose rows are cut at `segments` (0, ..., n)."""
+        """The kernel matrix of X, whose rows are cut at `segments` (0, ..., n). If the duals of each problem over it are
+        `balanced`, that is, sum to zero, samples of a linear kernel may be centred (`Gram.offset`)."""
 
     def pairing(self, kernel: NamedKernel, X: Any) -> NDArray[np.float64]:
         """What a kernel of this kind is a function of, of each two samples."""
@@ -69,10 +88,12 @@ class Backend(ABC):
         kernel: NamedKernel,
         pairing: NDArray[np.float64],
         segments: tuple[int, ...],
+        rounding: float,
         instead_of: Gram | None = None,
     ) -> Gram:
         """The kernel matrix where the pairing of the samples has these values, there as a whole, its columns cut at
-        `segments`; in the memory of another such matrix that nobody reads any more, if one is given."""
+        `segments`; in the memory of another such matrix that nobody reads any more, if one is given. Its entries may be off by
+        `rounding` (`Kernel.rounding`)."""
 
     @abstractmethod
     def measure_violation(self, problem: DualProblem, beta: Vector, gradient: Vector) -> Violation: ...
@@ -94,15 +115,15 @@ class Backend(ABC):
 
     @abstractmethod
     def solve_tile(
-        self, tile: Any, problem: DualProblem, beta: Vector, gradient: Vector, tolerance: float, max_steps: int
+        self, tile: Any, problem: DualProblem, beta: Vector, gradient: Vector, tolerance: float, limit: Limit
     ) -> TileResult:
         """Minimise over one tile, in place: `problem`, `beta` and `gradient` are those of its members."""
 
     @abstractmethod
     def solve_joint_tile(
-        self, tile: Any, problem: CrammerSingerProblem, B: Matrix, gradient: Matrix, tolerance: float, max_steps: int
+        self, tile: Any, problem: CrammerSingerProblem, B: Matrix, gradient: Matrix, tolerance: float, limit: Limit
     ) -> TileResult:
-        """The same for a problem with several rows of variables."""
+        """Like `solve_tile`, for a problem with several rows of variables."""
 
     def solve_tiles(
         self,
@@ -113,7 +134,7 @@ class Backend(ABC):
         gradient: Vector,
         tolerance: float,
         polish: float,
-        max_steps: int,
+        limit: Limit,
     ) -> list[TileResult]:
         """Minimise several problems of one tile each, in place: to `tolerance`, and from there to `polish` if that is
         cheap. They stand one after the other in `joined`, `beta` and `gradient`, and end at `ends`."""
@@ -122,9 +143,9 @@ class Backend(ABC):
             members = np.arange(start, end)
             problem, b, g = joined.restrict(members), beta[start:end], gradient[start:end]
             tile = gram.tile(members.astype(np.int32) - np.int32(start), problem.shift)
-            result = self.solve_tile(tile, problem, b, g, tolerance, max_steps)
+            result = self.solve_tile(tile, problem, b, g, tolerance, limit)
             if result.violation <= tolerance and polish < tolerance:
-                more = self.solve_tile(tile, problem, b, g, polish, 10 * len(problem) + 100)
+                more = self.solve_tile(tile, problem, b, g, polish, limit.of_steps(10 * len(problem) + 100))
                 result = TileResult(result.steps + more.steps, more.violation, result.lowest_curvature, more.level)
             results.append(result)
         return results
@@ -142,6 +163,12 @@ class Backend(ABC):
 
         `groups` are the sizes of the groups, which follow each other. Computed in the arithmetic of the queries.
         """
+
+    def linear_weights(self, vectors: Any, coefficients: Matrix) -> Matrix:
+        """coefficients @ vectors, the weights of linear machines, rounded once."""
+        wide = np.longdouble
+        dense = vectors.toarray() if sp.issparse(vectors) else vectors
+        return np.asarray(coefficients.astype(wide) @ dense.astype(wide), dtype=np.float64)
 
     @property
     def n_threads(self) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,10 +15,20 @@ from scipy.linalg import cython_blas, cython_lapack
 from threadpoolctl import OpenBLASController, ThreadpoolController
 
 from maxmargin.backends import waiting
-from maxmargin.backends.base import Backend, Indices, Matrix, TileResult, Vector, Violation
+from maxmargin.backends.base import Backend, Indices, Limit, Matrix, TileResult, Vector, Violation
 from maxmargin.formulations import CrammerSingerProblem, DualProblem
-from maxmargin.gram import BlockGram, Gram, explicit_features, sums_by_blocks
-from maxmargin.kernels import Kernel, NamedKernel, Precomputed
+from maxmargin.gram import (
+    NOWHERE,
+    BlockGram,
+    Gram,
+    explicit_features,
+    linear_centre,
+    rounding_of_distances,
+    rounding_of_sums,
+    sums_by_blocks,
+    terms_of,
+)
+from maxmargin.kernels import CENTRE_OF, FEW_FEATURES, UNIT_ROUNDOFF, Kernel, NamedKernel, Precomputed, centre_of
 
 with waiting.asleep():
     from maxmargin import _native
@@ -27,6 +38,15 @@ _native.use_blas(
     | {name: cython_lapack.__pyx_capi__[name] for name in ("dpotrf", "dpotrs")}
 )
 
+DOUBLE = np.dtype(np.float64)
+NOBODY = np.empty(0, dtype=np.int32)
+#: Up to this many features native/include/maxmargin/samples.hpp takes distances from differences.
+MOST_FOR_DIFFERENCES = 12
+#: Times the median squared distance from the centre: an offset whose square is larger costs distances their digits.
+LARGE_OFFSET = 16.0
+#: Terms that native/src/exact_sums.cpp adds up one after the other, and a few for what follows: of dense samples with at most so
+#: many features or of sparse ones, and of others.
+MOST_FOR_PANELS, TERMS_OF_PANELS, TERMS_OF_PRODUCTS = 256, 12, 56
 #: A kernel entry of at most this many multiplications is computed again faster than it is read back from memory.
 CHEAP_ENTRY = 200
 #: CSR data of at least this density, and not too wide, is worked on as dense rows.
@@ -40,18 +60,24 @@ class NativeBackend(Backend):
     name: ClassVar[str] = "native"
 
     def gram(
-        self, kernel: Kernel, X: Any, dtype: np.dtype[Any], cache_bytes: int, segments: tuple[int, ...]
+        self,
+        kernel: Kernel,
+        X: Any,
+        dtype: np.dtype[Any],
+        cache_bytes: int,
+        segments: tuple[int, ...],
+        balanced: bool = False,
     ) -> Gram:
         if not _evaluates(kernel, X):
-            return BlockGram(kernel, X, cache_bytes, segments)
-        return NativeGram(kernel, _packable(kernel, X), dtype, cache_bytes, segments)
+            return BlockGram(kernel, X, cache_bytes, segments, balanced)
+        return NativeGram(kernel, _packable(kernel, X), dtype, cache_bytes, segments, balanced)
 
     def pairing(self, kernel: NamedKernel, X: Any) -> NDArray[np.float64]:
         if not _evaluates(kernel, X):
             return super().pairing(kernel, X)
         X = _packable(kernel, X)
         values = np.empty((X.shape[0], X.shape[0]))
-        _native.pair_all(_native_kernel(kernel), _samples(X, np.dtype(np.float64), _centre(kernel, X)), values)
+        _native.pair_all(_native_kernel(kernel), _samples(X, DOUBLE, _centre(kernel, X, DOUBLE)), values)
         return values
 
     def whole(
@@ -59,6 +85,7 @@ class NativeBackend(Backend):
         kernel: NamedKernel,
         pairing: NDArray[np.float64],
         segments: tuple[int, ...],
+        rounding: float,
         instead_of: Gram | None = None,
     ) -> Gram:
         if isinstance(instead_of, MatrixGram):  # fresh memory takes longer to touch than the matrix to compute
@@ -67,7 +94,7 @@ class NativeBackend(Backend):
             rounded, matrix = (_padded(len(pairing), np.dtype(dtype)) for dtype in (np.float32, np.float64))
         _native.apply_kernel_to(_native_kernel(kernel), pairing, matrix, rounded)
         everyone = tuple(range(len(segments) - 1))
-        return MatrixGram(rounded, MatrixGram(matrix, None, segments, everyone), segments, everyone)
+        return MatrixGram(rounded, MatrixGram(matrix, None, segments, everyone, rounding), segments, everyone)
 
     def measure_violation(self, problem: DualProblem, beta: Vector, gradient: Vector) -> Violation:
         return _native.measure_violation(beta, problem.lower, problem.upper, gradient, problem.edges)
@@ -88,16 +115,15 @@ class NativeBackend(Backend):
         )
 
     def solve_tile(
-        self, tile: Any, problem: DualProblem, beta: Vector, gradient: Vector, tolerance: float, max_steps: int
+        self, tile: Any, problem: DualProblem, beta: Vector, gradient: Vector, tolerance: float, limit: Limit
     ) -> TileResult:
-        return TileResult(*_native.solve_tile(
-            _compiled(tile), problem.lower, problem.upper, beta, gradient, problem.edges, tolerance, max_steps
-        ))
+        bounds = problem.lower, problem.upper
+        return TileResult(*_native.solve_tile(_compiled(tile), *bounds, beta, gradient, problem.edges, tolerance, *limit))
 
     def solve_joint_tile(
-        self, tile: Any, problem: CrammerSingerProblem, B: Matrix, gradient: Matrix, tolerance: float, max_steps: int
+        self, tile: Any, problem: CrammerSingerProblem, B: Matrix, gradient: Matrix, tolerance: float, limit: Limit
     ) -> TileResult:
-        return TileResult(*_native.solve_joint_tile(_compiled(tile), problem.upper, B, gradient, tolerance, max_steps))
+        return TileResult(*_native.solve_joint_tile(_compiled(tile), problem.upper, B, gradient, tolerance, *limit))
 
     def solve_tiles(
         self,
@@ -108,11 +134,11 @@ class NativeBackend(Backend):
         gradient: Vector,
         tolerance: float,
         polish: float,
-        max_steps: int,
+        limit: Limit,
     ) -> list[TileResult]:
         parts = [gram for gram in grams if isinstance(gram, NativeGram)]
         if len(parts) < len(grams):
-            return super().solve_tiles(grams, joined, ends, beta, gradient, tolerance, polish, max_steps)
+            return super().solve_tiles(grams, joined, ends, beta, gradient, tolerance, polish, limit)
         results = _native.solve_tiles(
             parts[0]._gram,
             ends.tolist(),
@@ -125,7 +151,7 @@ class NativeBackend(Backend):
             joined.coupled,
             tolerance,
             polish,
-            max_steps,
+            *limit,
         )
         return [TileResult(*result) for result in results]
 
@@ -143,7 +169,8 @@ class NativeBackend(Backend):
             return sums_by_blocks(kernel, support, queries, weights, groups)
         if kernel.name == "laplacian":
             support, queries = _dense(support), _dense(queries)
-        dtype, centre = queries.dtype, _centre(kernel, support)
+        dtype = queries.dtype
+        centre = _centre(kernel, support, dtype)
         sums = np.zeros((len(groups), len(weights), queries.shape[0]))
         _native.weighted_sums(
             _native_kernel(kernel),
@@ -154,6 +181,9 @@ class NativeBackend(Backend):
             sums,
         )
         return sums
+
+    def linear_weights(self, vectors: Any, coefficients: Matrix) -> Matrix:
+        return _linear_sums(vectors, None, np.arange(vectors.shape[0], dtype=np.int32), coefficients, NOBODY)[0]
 
     @property
     def n_threads(self) -> int:
@@ -170,10 +200,17 @@ class NativeGram(Gram):
     """Rows of a named kernel, computed in C++ in float32 or float64, cached where that is faster than computing."""
 
     def __init__(
-        self, kernel: Kernel, X: Any, dtype: np.dtype[Any], cache_bytes: int, segments: tuple[int, ...]
+        self,
+        kernel: Kernel,
+        X: Any,
+        dtype: np.dtype[Any],
+        cache_bytes: int,
+        segments: tuple[int, ...],
+        balanced: bool = False,
     ) -> None:
         self.kernel = kernel
         self.X = X
+        self._balanced = balanced
         self.dtype = np.dtype(dtype)
         self._budget = cache_bytes
         self._edges = segments
@@ -182,9 +219,10 @@ class NativeGram(Gram):
         self._origin: Indices | None = None  # of its samples in X: the same
         single = self.dtype == np.float32
         kept = cache_bytes if _entry_cost(X) > CHEAP_ENTRY else 0
-        self._centre = _centre(kernel, X)
+        self._linear_centre = linear_centre(kernel, X, balanced)
+        centre = _centre(kernel, X, self.dtype) if self._linear_centre is None else self._linear_centre
         self._gram = (_native.Gram32 if single else _native.Gram64)(
-            _native_kernel(kernel), _samples(X, self.dtype, self._centre), list(segments), kept
+            _native_kernel(kernel), _samples(X, self.dtype, centre), list(segments), kept
         )
         self._tile: Any = (_native.Tile32 if single else _native.Tile64)()
 
@@ -215,44 +253,56 @@ class NativeGram(Gram):
     def accumulate_each(self, rows: Indices, weights: Matrix, out: Matrix) -> None:
         self._gram.accumulate_each(self._global(rows), np.ascontiguousarray(weights), list(self._chosen), out)
 
-    def exact_sums(self, rows: Indices, weights: Vector, at: Indices) -> Vector:
-        return np.asarray(self.exact_sums_each(rows, weights[None, :], at)[0])
-
-    def exact_sums_each(self, rows: Indices, weights: Matrix, at: Indices) -> Matrix:
-        if self.dtype == np.float64 and len(at) == len(self) and not self.sums_are_cheap:
-            everywhere = np.zeros((len(weights), len(self)))
-            self.accumulate_each(rows, weights, everywhere)
-            return np.asarray(everywhere[:, at])
-        out = np.zeros((1, len(weights), len(at)))
+    def exact_sums(self, rows: Indices, weights: Matrix, at: Indices) -> tuple[Matrix, Matrix | float]:
+        sums = np.zeros((len(weights), len(at)))
         if not len(rows) or not len(at):
-            return np.asarray(out[0])
+            return sums, 0.0
         rows, at = self._in_X(rows), self._in_X(at)
-        if self.sums_are_cheap:  # w first, then its products
-            w = self.X[rows].T.astype(np.float64) @ weights.T
-            return np.asarray((self.X[at].astype(np.float64) @ w).T)
-        double = np.dtype(np.float64)
-        _native.weighted_sums(
-            _native_kernel(self.kernel),
-            _samples(self.X[rows], double, self._centre),
-            _samples(self.X[at], double, self._centre),
-            np.ascontiguousarray(weights),
-            [len(rows)],
-            out,
-        )
-        return np.asarray(out[0])
+        if self.sums_are_cheap:
+            _, _, sums, sizes = _linear_sums(self.X, self._linear_centre, rows, weights, at)
+            n_terms = len(rows) + self.X.shape[1]
+            return sums, UNIT_ROUNDOFF * np.abs(sums) + 2.0 * (n_terms * UNIT_ROUNDOFF) ** 2 * sizes
+        support, queries = self.X[rows], self.X[at]
+        centre = _centre(self.kernel, self.X, DOUBLE, FEW_FEATURES)
+        pair = _samples(support, DOUBLE, centre), _samples(queries, DOUBLE, centre)
+        _native.exact_sums(_native_kernel(self.kernel), *pair, np.ascontiguousarray(weights), sums)
+        panels = sp.issparse(self.X) or self.X.shape[1] <= MOST_FOR_PANELS or self.kernel.name == "laplacian"
+        terms = TERMS_OF_PANELS if panels else TERMS_OF_PRODUCTS
+        error = rounding_of_sums(self.kernel, self._n_terms, self._sizes, rows, weights, at, terms)
+        if not self.kernel.shift_invariant:
+            return sums, error
+        return sums, error + rounding_of_distances(self.kernel, centre, support, queries, weights)
+
+    def largest_norm(self, rows: Indices, weights: Vector) -> float:
+        sizes = np.broadcast_to(self._sizes, self.X.shape[0])
+        return float(np.abs(weights) @ sizes[self._in_X(rows)])
+
+    @cached_property
+    def _n_terms(self) -> int:
+        return terms_of(self.X)
+
+    @cached_property
+    def _sizes(self) -> Vector | float:
+        return self.kernel.sizes(self.X)
+
+    def offset(self, rows: Indices, weights: Vector) -> float:
+        if self._linear_centre is None:
+            return 0.0
+        return float(_linear_sums(self.X, self._linear_centre, self._in_X(rows), weights[None, :], NOBODY)[1][0])
 
     @property
     def sums_are_cheap(self) -> bool:
         return self.kernel.name == "linear"
 
     def features(self) -> Any:
-        return explicit_features(self.kernel, self.X, self._in_X(np.arange(len(self), dtype=np.int32)))
+        members = self._in_X(np.arange(len(self), dtype=np.int32))
+        return explicit_features(self.kernel, self.X, members, self._linear_centre)
 
     def in_float64(self) -> Gram:
         if self.dtype == np.float64:
             return self
         X = self.X if self._origin is None else self.X[self._origin]
-        wide = NativeGram(self.kernel, X, np.dtype(np.float64), self._budget, self._edges)
+        wide = NativeGram(self.kernel, X, DOUBLE, self._budget, self._edges, self._balanced)
         wide._chosen, wide._members = self._chosen, self._members
         return wide
 
@@ -287,9 +337,14 @@ class MatrixGram(Gram):
     beside it. It is only read: each thread may have a `view` of its own."""
 
     def __init__(
-        self, matrix: NDArray[Any], exact: MatrixGram | None, edges: tuple[int, ...], chosen: tuple[int, ...]
+        self,
+        matrix: NDArray[Any],
+        exact: MatrixGram | None,
+        edges: tuple[int, ...],
+        chosen: tuple[int, ...],
+        rounding: float = 0.0,
     ) -> None:
-        self._matrix, self._exact = matrix, exact
+        self._matrix, self._exact, self._rounding = matrix, exact, rounding
         self.dtype = matrix.dtype
         self._edges, self._chosen = edges, chosen
         self._segments = [(edges[s], edges[s + 1]) for s in chosen]
@@ -327,9 +382,15 @@ class MatrixGram(Gram):
             _native.accumulate_from(self._matrix, self._members[rows], weights, first, last, out[at : at + last - first])
             at += last - first
 
-    def exact_sums(self, rows: Indices, weights: Vector, at: Indices) -> Vector:
+    def exact_sums(self, rows: Indices, weights: Matrix, at: Indices) -> tuple[Matrix, Matrix | float]:
+        """From the float64 matrix, which is written once and checked against fresh entries (`model_selection.grid`)."""
         if self._exact is not None:
             return self._exact.exact_sums(rows, weights, at)
+        sums = np.stack([self._sums(rows, own, at) for own in weights])
+        unit = self._rounding + len(rows) * UNIT_ROUNDOFF
+        return sums, unit * self._largest * np.abs(weights).sum(axis=1, keepdims=True)
+
+    def _sums(self, rows: Indices, weights: Vector, at: Indices) -> Vector:
         if len(rows) * len(self) <= len(at) * len(self._matrix):  # the rows of the support vectors, or those asked for
             everywhere = np.zeros(len(self))
             self.accumulate(rows, weights, everywhere)
@@ -339,6 +400,13 @@ class MatrixGram(Gram):
         out = np.empty(len(at))
         _native.products_from(self._matrix, self._members[at], spread, out)
         return out
+
+    def largest_norm(self, rows: Indices, weights: Vector) -> float:
+        return float(np.abs(weights).sum() * np.sqrt(self._largest))
+
+    def entries(self, rows: Indices, columns: Indices) -> Matrix:
+        """Some entries of the float64 matrix, by the numbers of the samples in the whole."""
+        return np.array(self.in_float64()._matrix[np.ix_(rows, columns)])
 
     def in_float64(self) -> MatrixGram:
         return self if self._exact is None else self._exact
@@ -356,7 +424,7 @@ class MatrixGram(Gram):
 
     def restrict(self, segments: tuple[int, ...]) -> MatrixGram:
         exact = None if self._exact is None else self._exact.restrict(segments)
-        return MatrixGram(self._matrix, exact, self._edges, segments)
+        return MatrixGram(self._matrix, exact, self._edges, segments, self._rounding)
 
 
 def _compiled(tile: Any) -> Any:
@@ -408,11 +476,20 @@ def _native_kernel(kernel: Kernel) -> Any:
     )
 
 
-def _centre(kernel: Kernel, X: Any) -> Vector:
-    """The mean sample, where subtracting it changes no kernel value but saves digits; else nothing."""
+def _centre(kernel: Kernel, X: Any, dtype: np.dtype[Any], most_for_differences: int = MOST_FOR_DIFFERENCES) -> Vector:
+    """What is subtracted from the samples: a point in their middle, where that changes no kernel value and saves digits.
+
+    In float64 the subtraction itself costs the last digit of samples far from there, so it is done only where distances come from
+    dot products (of more features than `most_for_differences`) and the offset of the samples dwarfs their spread.
+    """
     if not kernel.shift_invariant or sp.issparse(X) or X.shape[0] == 0:
-        return np.empty(0)
-    return np.asarray(X.mean(axis=0, dtype=np.float64))
+        return NOWHERE
+    if dtype == DOUBLE and (X.shape[1] <= most_for_differences or kernel.name == "laplacian"):
+        return NOWHERE
+    centre = centre_of(X)
+    if dtype == DOUBLE and centre @ centre <= LARGE_OFFSET * float(np.median(np.square(X[:CENTRE_OF] - centre).sum(axis=1))):
+        return NOWHERE
+    return centre
 
 
 def _samples(X: Any, dtype: np.dtype[Any], centre: Vector) -> Any:
@@ -420,6 +497,22 @@ def _samples(X: Any, dtype: np.dtype[Any], centre: Vector) -> Any:
     if sp.issparse(X):
         return kind.from_csr(X.indptr, X.indices.astype(X.indptr.dtype, copy=False), X.data, X.shape[1])
     return kind.from_dense(np.ascontiguousarray(X), centre)
+
+
+def _linear_sums(
+    X: Any, centre: Vector | None, rows: Indices, weights: Matrix, at: Indices
+) -> tuple[Matrix, Vector, Matrix, Matrix]:
+    """The weights of each output, offsets, sums and the sizes of their terms, as native/include/maxmargin/linear_sums.hpp has
+    them."""
+    weights = np.ascontiguousarray(weights, dtype=np.float64)
+    told = NOWHERE if centre is None else centre, rows, weights, at
+    if sp.issparse(X):
+        features = X.indices.astype(X.indptr.dtype, copy=False)
+        found = _native.linear_sums_csr(X.indptr, features, X.data, X.shape[1], *told)
+    else:
+        found = _native.linear_sums(X if X.strides[1] == X.itemsize else np.ascontiguousarray(X), *told)
+    w, offsets, sums, sizes = found
+    return w.reshape(len(weights), -1), offsets, sums.reshape(len(weights), -1), sizes.reshape(len(weights), -1)
 
 
 class _BlasThreadsOff:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any, ClassVar
 
 import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
-from maxmargin.backends.base import Backend, Indices, Matrix, TileResult, Vector, Violation
+from maxmargin.backends.base import Backend, Indices, Limit, Matrix, TileResult, Vector, Violation
 from maxmargin.formulations import CrammerSingerProblem, DualProblem
 from maxmargin.gram import BlockGram, Gram, sums_by_blocks
 from maxmargin.kernels import Kernel, NamedKernel, Precomputed
 
-CURVATURE_FLOOR = 1e-12  # of a pair, as in LIBSVM: duplicates have none
+CURVATURE_FLOOR = 1e-12  # of a pair, relative to its diagonal, as in LIBSVM: duplicates have none
+RIDGE = 1e-14  # what rounding takes from the eigenvalues of a matrix whose diagonal is one
+LEAST_CURVATURE = 1e-34  # of samples that are zero altogether
 SHARE_FOR_FREE = 0.75  # of a working set, when there are more free variables than fit
 
 
@@ -21,15 +24,22 @@ class ReferenceBackend(Backend):
     name: ClassVar[str] = "reference"
 
     def gram(
-        self, kernel: Kernel, X: Any, dtype: np.dtype[Any], cache_bytes: int, segments: tuple[int, ...]
+        self,
+        kernel: Kernel,
+        X: Any,
+        dtype: np.dtype[Any],
+        cache_bytes: int,
+        segments: tuple[int, ...],
+        balanced: bool = False,
     ) -> BlockGram:
-        return BlockGram(kernel, X, cache_bytes, segments)
+        return BlockGram(kernel, X, cache_bytes, segments, balanced)
 
     def whole(
         self,
         kernel: NamedKernel,
         pairing: NDArray[np.float64],
         segments: tuple[int, ...],
+        rounding: float,
         instead_of: Gram | None = None,
     ) -> Gram:
         return BlockGram(Precomputed(), kernel.of_pairing(pairing), 0, segments)
@@ -71,12 +81,15 @@ class ReferenceBackend(Backend):
         return np.unique(np.concatenate([free, violators, np.array(worst, dtype=np.intp)])).astype(np.int32), complete
 
     def solve_tile(
-        self, tile: Any, problem: DualProblem, beta: Vector, gradient: Vector, tolerance: float, max_steps: int
+        self, tile: Any, problem: DualProblem, beta: Vector, gradient: Vector, tolerance: float, limit: Limit
     ) -> TileResult:
         K = tile
         move = _pair_step if problem.coupled else _coordinate_step
         steps, patience, lowest_curvature = 0, 100, 0.0
-        while (violation := problem.violation(beta, gradient)) > tolerance and steps < max_steps:
+        end = time.perf_counter() + limit.seconds
+        while (violation := problem.violation(beta, gradient)) > tolerance and steps < limit.steps:
+            if time.perf_counter() > end:
+                break
             if steps >= patience:  # the tail: ten thousand pair steps, or one Newton step
                 _newton_step(K, problem, beta, gradient)
                 patience = steps + 100 + len(beta) // 2
@@ -88,10 +101,13 @@ class ReferenceBackend(Backend):
         return TileResult(steps, violation, lowest_curvature, levels[0] if len(levels) else 0.0)
 
     def solve_joint_tile(
-        self, tile: Any, problem: CrammerSingerProblem, B: Matrix, gradient: Matrix, tolerance: float, max_steps: int
+        self, tile: Any, problem: CrammerSingerProblem, B: Matrix, gradient: Matrix, tolerance: float, limit: Limit
     ) -> TileResult:
         steps, lowest_curvature = 0, 0.0
-        while (violations := problem.violations(B, gradient)).max() > tolerance and steps < max_steps:
+        end = time.perf_counter() + limit.seconds
+        while (violations := problem.violations(B, gradient)).max() > tolerance and steps < limit.steps:
+            if time.perf_counter() > end:
+                break
             i = int(violations.argmax())
             lowest_curvature = min(lowest_curvature, float(np.sign(tile[i, i])))
             _sample_step(tile, problem, B, gradient, i)
@@ -113,8 +129,8 @@ def _level(gradient: Vector, rise: NDArray[np.bool_], fall: NDArray[np.bool_]) -
     """The median gradient of the free variables of a group; without any, the middle of those that may move."""
     if (rise & fall).any():
         return float(np.median(gradient[rise & fall]))
-    ends = [gradient[rise].min()] * bool(rise.any()) + [gradient[fall].max()] * bool(fall.any())
-    return float(np.mean(ends)) if ends else 0.0
+    ends = np.array([gradient[rise].min(initial=np.inf), gradient[fall].max(initial=-np.inf)])
+    return float(np.mean(ends[np.isfinite(ends)])) if np.isfinite(ends).any() else 0.0
 
 
 def _pair_step(K: NDArray[np.float64], problem: DualProblem, beta: Vector, gradient: Vector) -> float:
@@ -127,33 +143,36 @@ def _pair_step(K: NDArray[np.float64], problem: DualProblem, beta: Vector, gradi
             continue
         lowest = group.start + int(np.where(rise, gradient, np.inf)[group].argmin())
         excess = np.where(fall, np.maximum(gradient - gradient[lowest], 0.0), 0.0)[group]
-        curvature = (K[lowest, lowest] + K.diagonal() - 2.0 * K[lowest])[group]
-        gain = excess**2 / np.maximum(curvature, CURVATURE_FLOOR)
+        diagonals = K[lowest, lowest] + K.diagonal()[group]
+        gain = excess**2 / np.maximum(diagonals - 2.0 * K[lowest, group], _floor(diagonals))
         if gain.max() > best:
             best, i, j = float(gain.max()), lowest, group.start + int(gain.argmax())
-    met = float(K[i, i] + K[j, j] - 2.0 * K[i, j])
-    step = min(
-        (gradient[j] - gradient[i]) / max(met, CURVATURE_FLOOR), problem.upper[i] - beta[i], beta[j] - problem.lower[j]
-    )
+    diagonals = K[i, i] + K[j, j]
+    met, floor = float(diagonals - 2.0 * K[i, j]), float(_floor(diagonals))
+    step = min((gradient[j] - gradient[i]) / max(met, floor), problem.upper[i] - beta[i], beta[j] - problem.lower[j])
     beta[i] = problem.upper[i] if step == problem.upper[i] - beta[i] else beta[i] + step
     beta[j] = problem.lower[j] if step == beta[j] - problem.lower[j] else beta[j] - step
     gradient += step * (K[i] - K[j])
-    return met / max(float(K[i, i] + K[j, j]), CURVATURE_FLOOR)
+    return met / max(float(diagonals), floor)
+
+
+def _floor(diagonals: Any) -> Any:
+    return CURVATURE_FLOOR * np.maximum(diagonals, 0.0) + LEAST_CURVATURE
 
 
 def _coordinate_step(K: NDArray[np.float64], problem: DualProblem, beta: Vector, gradient: Vector) -> float:
     """Without the equality constraint: the single variable with the largest decrease G^2 / K_kk."""
     slope = np.where(gradient < 0, -gradient * (beta < problem.upper), gradient * (beta > problem.lower))
-    k = int((slope**2 / np.maximum(K.diagonal(), CURVATURE_FLOOR)).argmax())
+    k = int((slope**2 / np.maximum(K.diagonal(), LEAST_CURVATURE)).argmax())
     before = beta[k]
-    beta[k] = np.clip(before - gradient[k] / max(K[k, k], CURVATURE_FLOOR), problem.lower[k], problem.upper[k])
+    beta[k] = np.clip(before - gradient[k] / max(K[k, k], LEAST_CURVATURE), problem.lower[k], problem.upper[k])
     gradient += (beta[k] - before) * K[k]
     return float(min(K[k, k], 0.0))
 
 
 def _sample_step(K: Matrix, problem: CrammerSingerProblem, B: Matrix, gradient: Matrix, i: int) -> None:
     """The minimum over one sample: its shares are max(0, D - theta) / a, a = K_ii, D = G + a S, and add up to C_i."""
-    total, curvature = problem.upper[:, i].sum(), max(K[i, i], CURVATURE_FLOOR)
+    total, curvature = problem.upper[:, i].sum(), max(K[i, i], LEAST_CURVATURE)
     ceilings = gradient[:, i] + curvature * problem.shares(B)[:, i]
     descending = -np.sort(-ceilings)
     thetas = (np.cumsum(descending) - curvature * total) / np.arange(1, len(descending) + 1)
@@ -166,27 +185,35 @@ def _sample_step(K: Matrix, problem: CrammerSingerProblem, B: Matrix, gradient: 
 
 
 def _newton_step(K: NDArray[np.float64], problem: DualProblem, beta: Vector, gradient: Vector) -> None:
-    """Minimise over the free variables as if they had no box, and go there as far as the box allows."""
+    """Minimise over the free variables as if they had no box, and go there as far as the box allows.
+
+    The sums stay what they are: in each group the change is made to sum to zero."""
     free = np.flatnonzero((beta < problem.upper) & (beta > problem.lower))
     if len(free) < 2:
         return
-    ridge = 1e-14 * float(K.diagonal()[free].max())
+    scale = 1.0 / np.sqrt(np.maximum(K.diagonal()[free], LEAST_CURVATURE))  # samples of very different size
     try:
-        factor = scipy.linalg.cho_factor(K[np.ix_(free, free)] + ridge * np.eye(len(free)))
+        factor = scipy.linalg.cho_factor(scale[:, None] * K[np.ix_(free, free)] * scale + RIDGE * np.eye(len(free)))
     except scipy.linalg.LinAlgError:
         return
-    change = -scipy.linalg.cho_solve(factor, gradient[free])
+
+    def inverse(columns: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.asarray(scale * scipy.linalg.cho_solve(factor, (scale * columns).T).T)
+
+    change = -inverse(gradient[free])
     marks = [(free >= group.start) & (free < group.stop) for group in problem.groups]
     if marks := [mark.astype(float) for mark in marks if mark.any()]:  # stay on sum(beta) = const in each group
         ones = np.array(marks)
-        reach_of_ones = scipy.linalg.cho_solve(factor, ones.T)
-        change -= reach_of_ones @ np.linalg.lstsq(ones @ reach_of_ones, ones @ change)[0]
-        change -= ones.T @ ((ones @ change) / ones.sum(axis=1))  # what rounding left of the sums
-    with np.errstate(divide="ignore", invalid="ignore"):
+        reach_of_ones = inverse(ones)
+        change -= np.linalg.lstsq(ones @ reach_of_ones.T, ones @ change)[0] @ reach_of_ones
+        change -= ones.T @ ((ones @ change) / ones.sum(axis=1))
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         room = np.where(change > 0, problem.upper[free] - beta[free], beta[free] - problem.lower[free])
         reach = float(np.where(change != 0, room / np.abs(change), np.inf).min())
-    scale = min(1.0, reach)
-    if not gradient[free] @ change < 0:
+        curvature = float(change @ K[np.ix_(free, free)] @ change)
+    slope = float(gradient[free] @ change)
+    if not slope < 0.0:
         return
-    beta[free] = np.clip(beta[free] + scale * change, problem.lower[free], problem.upper[free])
-    gradient += scale * (K[:, free] @ change)
+    step = min(1.0, reach, -slope / curvature if curvature > 0.0 else np.inf) * change
+    beta[free] = np.clip(beta[free] + step, problem.lower[free], problem.upper[free])
+    gradient += K[:, free] @ step

@@ -6,7 +6,6 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
-from dataclasses import replace
 from itertools import cycle
 from typing import Any, ClassVar, Self
 
@@ -20,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from maxmargin.backends import BACKENDS, Backend, make_backend
 from maxmargin.calibration import start_from
 from maxmargin.callbacks import ProgressBar
-from maxmargin.certificates import Certificate, certify
+from maxmargin.certificates import Certificate
 from maxmargin.control import Control, Stop
 from maxmargin.estimators import diagnosis, validation
 from maxmargin.estimators.tasks import CallbackSupportMixin, TaskTree
@@ -28,7 +27,8 @@ from maxmargin.formulations import DualProblem
 from maxmargin.gram import AugmentedGram, Gram
 from maxmargin.kernels import Precomputed, make_kernel, resolve_gamma
 from maxmargin.solution import Solution, Status
-from maxmargin.solvers import FAST, SOLVERS, Choice, Solver, SolverOptions, require_known, solve_each
+from maxmargin.solvers import FAST, SOLVERS, Choice, Solver, SolverOptions, require_known
+from maxmargin.training import make_case, train_each
 
 Vector = NDArray[np.float64]
 
@@ -57,10 +57,9 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
     _solvers: ClassVar[Mapping[str, Solver]] = {FAST.name: SOLVERS[FAST.name]}
 
     def _check_shared_parameters(self) -> None:
-        validation.positive("tol", self.tol)
+        validation.tolerances(self.tol, self.gap_tol)
         validation.kernel_parameters(self)
-        if self.gap_tol is not None:
-            validation.positive("gap_tol", self.gap_tol)
+        validation.callbacks(self.callbacks)
         if self.max_seconds is not None:
             validation.positive("max_seconds", self.max_seconds)
         validation.choice("backend", self.backend, ("auto", *BACKENDS))
@@ -80,6 +79,7 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
             )
         self.gamma_ = resolve_gamma(self.gamma, self.sigma, self.kernel, X, weights)
         self.kernel_ = make_kernel(self.kernel, self.gamma_, float(self.coef0), self.degree)
+        self.kernel_.require_defined(X, X)
 
     # --- place, solve, certify ------------------------------------------------------------------------------------
 
@@ -110,12 +110,14 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
                 parts = [AugmentedGram(part) for part in parts]
 
             def run(some: Sequence[DualProblem], grams: Sequence[Gram], starts: list[Vector] | None) -> None:
+                cases = [make_case(*case, self._kept_levels) for case in zip(some, grams, strict=True)]
                 stop = Stop(self.tol, self.gap_tol)
-                ahead = solve_each(choice, some, grams, backend, stop, control, starts, options)
-                for control.machine, (problem, gram) in enumerate(zip(some, grams, strict=True), len(solutions)):
+                trained = train_each(choice, cases, backend, stop, control, starts, options)
+                for _ in cases:
                     with tasks.machine():
-                        solutions.append(next(ahead))
-                        proofs.append(self._prove(problem, gram, solutions[-1]))
+                        solution, proof = next(trained)
+                        solutions.append(solution)
+                        proofs.append(proof)
 
             run(problems, parts, self._starts(problems))
             further = [problem for fold in folds for problem in fold]
@@ -127,8 +129,9 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         self._last = (problems, [solution.beta for solution in solutions[: len(problems)]]) if self.warm_start else None
         return solutions, proofs
 
-    def _prove(self, problem: DualProblem, gram: Gram, solution: Solution) -> Certificate:
-        return prove(problem, gram, solution)
+    def _kept_levels(self, best: Vector) -> Vector:
+        """The levels that a machine is kept with (for one group, minus the bias), from those with the smallest gap."""
+        return best
 
     def _parts(self, backend: Backend, place: Callable[[Backend], Sequence[Gram]]) -> Sequence[Gram]:
         kept: list[Gram] | None = getattr(self, "_kept_parts", None)
@@ -160,14 +163,22 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
             return None
         return [new.carry_over(old, beta)[0] for new, old, beta in zip(problems, *last, strict=True)]
 
-    def _gram(self, backend: Backend, X: Any, order: NDArray[np.intp] | None, edges: tuple[int, ...], largest: int) -> Gram:
-        """The kernel matrix of the training set in this order, cut at `edges`; the largest machine has `largest` variables."""
-        exact = max(self._reach(X)) > LARGEST_IN_FLOAT32 or largest <= SMALL
+    def _gram(
+        self,
+        backend: Backend,
+        X: Any,
+        order: NDArray[np.intp] | None,
+        edges: tuple[int, ...],
+        problems: Sequence[DualProblem],
+    ) -> Gram:
+        """The kernel matrix of the training set in this order, cut at `edges`, over which these are problems."""
+        exact = max(self._reach(X)) > LARGEST_IN_FLOAT32 or max(map(len, problems)) <= SMALL
         dtype = np.dtype(np.float64 if exact else np.float32)
         budget = validation.cache_bytes(self.cache_size, enough=8 * X.shape[0] ** 2)
         if order is not None:
             X = X[np.ix_(order, order)] if isinstance(self.kernel_, Precomputed) else X[order]
-        return backend.gram(self.kernel_, X, dtype, budget, edges)
+        balanced = all(problem.balanced for problem in problems)
+        return backend.gram(self.kernel_, X, dtype, budget, edges, balanced)
 
     def _reach(self, X: Any) -> tuple[float, float]:
         """How large squares of features and kernel values can get with samples like these; too large is an error."""
@@ -208,7 +219,8 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         self.arithmetic_ = solutions[0].arithmetic
         trouble = [solution.status for solution in solutions if not solution.status.converged]
         self.status_ = trouble[0] if trouble else solutions[0].status
-        if not trouble and diagnosis.is_indefinite(self.kernel_, X, self.support_):
+        doubtful = self.status_.converged or self.status_ is Status.STALLED
+        if doubtful and diagnosis.is_indefinite(self.kernel_, X, self.support_):
             self.status_ = Status.STATIONARY
         self.fit_status_ = 0 if self.status_.converged else 1
 
@@ -221,7 +233,10 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         if self.status_.converged:
             return
         proof, status = self.certificate_, self.status_
-        reached = f"Relative gap {proof.relative_gap:.2g}, KKT violation {proof.kkt_violation:.2g} (tol={self.tol:g})."
+        reached = (
+            f"Relative gap {proof.relative_gap:.2g} (gap_tol={self.gap_tol}), KKT violation {proof.kkt_violation:.2g} "
+            f"(tol={self.tol:g})."
+        )
         advice = _ADVICE.get(status) or f"{reached} Likely cause: {diagnosis.likely_cause(self, X)}."
         if status is Status.MAX_ITER:  # the sentence that users of scikit-learn know, and filter
             advice = (
@@ -250,9 +265,21 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
             groups = np.array([len(self.support_)])
         if not len(self.support_):  # stopped before the first step, or all weight in one class of each pair
             return np.zeros((len(groups), len(weights), queries.shape[0]))
+        self.kernel_.require_defined(queries, self._support())
         backend = make_backend(self.backend)
+        if self.kernel_.name == "linear":
+            return self._linear_sums(backend, queries, weights, groups)
         with backend.session(len(self.support_) * queries.shape[0]):
             return backend.weighted_sums(self.kernel_, self._support(), queries, weights, groups)
+
+    def _linear_sums(
+        self, backend: Backend, queries: Any, weights: NDArray[np.float64], groups: NDArray[np.integer]
+    ) -> NDArray[np.float64]:
+        """Like `_sums_at`, of a linear kernel: from the weights of each group's support vectors, rounded once."""
+        ends = np.cumsum(groups)
+        parts = [slice(end - size, end) for end, size in zip(ends, groups, strict=True)]
+        each = [backend.linear_weights(self.support_vectors_[part], weights[:, part]) for part in parts]
+        return np.stack([np.asarray(queries @ w.T).T for w in each])
 
     def _in_suitable_arithmetic(self, queries: Any, weights: NDArray[np.float64]) -> Any:
         """float32 queries are answered in float32, unless features or coefficients are too large for that."""
@@ -279,23 +306,20 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         return coefficients
 
     def _linear_weights(self) -> Any:
-        return self.dual_coef_ @ self.support_vectors_
+        return self._weights_of(slice(None), slice(None))
+
+    def _weights_of(self, rows: Any, columns: slice) -> Any:
+        """What some rows of coefficients make of some support vectors: weights, rounded once; sparse if these are."""
+        coefficients: Any = self.dual_coef_[rows, columns]
+        if not sp.issparse(coefficients):
+            return make_backend(self.backend).linear_weights(self.support_vectors_[columns], coefficients)
+        return sp.csr_matrix(make_backend(self.backend).linear_weights(self.support_vectors_[columns], coefficients.toarray()))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = self.kernel != "precomputed"
         tags.input_tags.pairwise = self.kernel == "precomputed"
         return tags
-
-
-def prove(problem: DualProblem, gram: Gram, solution: Solution) -> Certificate:
-    """The certificate of a solution, from its dual point alone."""
-    support = np.flatnonzero(solution.beta).astype(np.int32)
-    beta = solution.beta[support]
-    largest = gram.largest_diagonal()
-    claim = None if gram.sums_are_cheap else solution.gradient
-    proof = certify(problem, solution.beta, lambda at: gram.exact_sums(support, beta, at), claim, largest)
-    return replace(proof, bias=float(beta.sum())) if isinstance(gram, AugmentedGram) else proof
 
 
 def squared_norm(problem: DualProblem, beta: Vector, proof: Certificate) -> float:

@@ -61,7 +61,7 @@ class KernelClassifier(ClassifierMixin, ProbabilisticMachine):  # type: ignore[m
 
         def place(backend: Backend) -> list[Gram]:
             order = by_class.order if by_class.needs_sorting else None
-            return by_class.parts(self._gram(backend, X, order, by_class.segments, max(map(len, problems))))
+            return by_class.parts(self._gram(backend, X, order, by_class.segments, problems))
 
         solutions, proofs = self._train(problems, place, len(labels), control, tasks, folds)
         n = len(problems)
@@ -141,16 +141,15 @@ class KernelClassifier(ClassifierMixin, ProbabilisticMachine):  # type: ignore[m
         return np.asarray(self._sums_at(queries)[0].T + self.intercept_)
 
     def _linear_weights(self) -> Any:
-        vectors, weights = self.support_vectors_, self.dual_coef_
         if len(self.classes_) == 2 or self.multi_class != "ovo":
-            return weights @ vectors
+            return super()._linear_weights()
         ends = np.concatenate([[0], np.cumsum(self.n_support_)])
         segments = [slice(*pair) for pair in pairwise(ends)]
         parts = [
-            weights[[j - 1], segments[i]] @ vectors[segments[i]] + weights[[i], segments[j]] @ vectors[segments[j]]
+            self._weights_of([j - 1], segments[i]) + self._weights_of([i], segments[j])
             for i, j in combinations(range(len(self.classes_)), 2)
         ]
-        return sp.vstack(parts, format="csr") if sp.issparse(vectors) else np.vstack(parts)
+        return sp.vstack(parts, format="csr") if sp.issparse(self.support_vectors_) else np.vstack(parts)
 
 
 def in_order_of_samples(proofs: Sequence[Certificate], by_class: ByClass) -> Certificate:

@@ -17,8 +17,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted
 
 from maxmargin.backends import BACKENDS, Backend, make_backend
-from maxmargin.certificates import ROUNDING, Certificate
-from maxmargin.control import Control
+from maxmargin.certificates import EPSILON, ZERO, Certificate, relative_gap
+from maxmargin.control import Control, Stop
 from maxmargin.estimators import validation
 from maxmargin.kernels import Kernel, Precomputed, make_kernel, resolve_gamma
 from maxmargin.solution import Status
@@ -31,7 +31,6 @@ Indices = NDArray[np.integer[Any]]
 
 SOLVERS = ("cholesky", "cg", "sgd")
 TOLERANCE = {"cholesky": 1e-10, "cg": 1e-10, "sgd": 1e-3}  # what "auto" means
-TINY = float(np.finfo(float).tiny)
 
 
 class KernelRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ignore[misc]
@@ -56,6 +55,8 @@ class KernelRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type:
     tol : float or "auto", default="auto"
         The largest residual of the normal equations that is accepted, relative to the largest target; "auto" is 1e-3
         for ``sgd`` and 1e-10 for the others.
+    gap_tol : float or None, default=1e-3
+        The largest relative duality gap that is accepted, besides; None for any.
     max_iter : int, default=1000
         A limit on the conjugate gradient steps, or on the epochs of ``sgd``; -1 for none.
     max_seconds : float, optional
@@ -98,6 +99,7 @@ class KernelRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type:
         sigma: float | None = None,
         solver: str = "auto",
         tol: float | str = "auto",
+        gap_tol: float | None = 1e-3,
         max_iter: int = 1000,
         max_seconds: float | None = None,
         cache_size: float | str = "auto",
@@ -114,6 +116,7 @@ class KernelRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type:
         self.sigma = sigma
         self.solver = solver
         self.tol = tol
+        self.gap_tol = gap_tol
         self.max_iter = max_iter
         self.max_seconds = max_seconds
         self.cache_size = cache_size
@@ -138,21 +141,25 @@ class KernelRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type:
             raise ValueError("The dual coefficients are not finite: scale the features and the targets, or raise alpha")
         self.dual_coef_ = beta if target.ndim == 2 else beta[:, 0]
         self.X_fit_ = np.empty((0, 0)) if isinstance(self.kernel_, Precomputed) else X
-        self.certificate_ = _certify(problem, K, solution)
-        self.status_, self.trace_, self.n_iter_ = solution.status, solution.trace, solution.steps
+        self.certificate_ = _certify(problem, K, solution.scaled)
+        self.status_ = self._decide(problem, solution.status)
+        self.trace_, self.n_iter_ = solution.trace, solution.steps
         self.arithmetic_ = solution.arithmetic
         self.fit_seconds_ = control.seconds
         if control.interrupted:
             raise KeyboardInterrupt(self.status_.value)
-        self._speak_of_trouble()
+        self._warn_if_not_converged()
         return self
 
     def _check_parameters(self) -> None:
         validation.positive("alpha", self.alpha, zero_ok=True)
         validation.kernel_parameters(self)
-        for name, value in (("tol", self.tol), ("learning_rate", self.learning_rate)):
-            if value != "auto":
-                validation.positive(name, value, hint=" (or 'auto')")
+        if isinstance(self.tol, str) and self.tol == "auto":
+            validation.tolerances(1.0, self.gap_tol)
+        else:
+            validation.tolerances(self.tol, self.gap_tol)
+        if self.learning_rate != "auto":
+            validation.positive("learning_rate", self.learning_rate, hint=" (or 'auto')")
         if self.max_seconds is not None:
             validation.positive("max_seconds", self.max_seconds)
         validation.choice("solver", self.solver, ("auto", *SOLVERS))
@@ -177,6 +184,7 @@ class KernelRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type:
             raise ValueError("Invalid input - all samples have zero or negative weights.")
         self.gamma_ = resolve_gamma(self.gamma, self.sigma, self.kernel, X, None if sample_weight is None else weights)
         self.kernel_ = make_kernel(self.kernel, self.gamma_, float(self.coef0), self.degree)
+        self.kernel_.require_defined(X, X)
         return X, y, weights
 
     def _place(self, X: Any) -> TrainingKernel:
@@ -192,16 +200,16 @@ class KernelRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type:
         self.solver_ = self.solver
         if self.solver == "auto":
             self.solver_ = "cholesky" if dtype.itemsize * len(K) ** 2 <= budget else "cg"
-        tol = TOLERANCE[self.solver_] if self.tol == "auto" else float(self.tol)
+        stop = Stop(self._tolerance(), self.gap_tol)
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
         match self.solver_:
             case "cholesky":
-                return ridge.solve_by_factor(problem, K, tol, control, dtype)
+                return ridge.solve_by_factor(problem, K, stop, control, dtype)
             case "cg":
                 n_landmarks = min(ridge.LANDMARKS, budget // (8 * len(K)))
-                return ridge.solve_by_conjugate_gradients(problem, K, tol, control, n_landmarks, rng)
+                return ridge.solve_by_conjugate_gradients(problem, K, stop, control, n_landmarks, rng)
         rate = ridge.safe_rate(problem, K) if self.learning_rate == "auto" else float(self.learning_rate)
-        solution = ridge.solve_by_gradient_ascent(problem, K, tol, control, int(self.batch_size), rate, rng)
+        solution = ridge.solve_by_gradient_ascent(problem, K, stop, control, int(self.batch_size), rate, rng)
         if solution.status is Status.UNBOUNDED:
             raise ValueError(
                 f"learning_rate={self.learning_rate!r}: the steps diverge; use a smaller one (learning_rate='auto' is "
@@ -209,7 +217,19 @@ class KernelRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type:
             )
         return solution
 
-    def _speak_of_trouble(self) -> None:
+    def _decide(self, problem: RidgeProblem, claim: Status) -> Status:
+        """What the certificate proves, or how the run ended that fell short of it."""
+        proof, accepted = self.certificate_, float(problem.accepted_residual(self._tolerance()).max(initial=0.0))
+        if proof.meets(accepted, self.gap_tol):
+            return Status.CONVERGED if np.isfinite(accepted) else Status.GAP_REACHED
+        if not claim.converged:
+            return claim
+        return Status.STOPPED_BY_OPTION if self.solver_ == "sgd" else Status.STALLED
+
+    def _tolerance(self) -> float:
+        return TOLERANCE[self.solver_] if self.tol == "auto" else float(self.tol)
+
+    def _warn_if_not_converged(self) -> None:
         if self.status_.converged:
             return
         proof = self.certificate_
@@ -235,6 +255,7 @@ class KernelRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type:
         if isinstance(self.kernel_, Precomputed):
             values = np.asarray(queries, dtype=np.float64) @ beta
         else:
+            self.kernel_.require_defined(queries, self.X_fit_)
             values = TrainingKernel(self.kernel_, self.X_fit_, make_backend(self.backend)).sums_at(queries, beta)
         return values if self.dual_coef_.ndim == 2 else values[:, 0]
 
@@ -275,6 +296,15 @@ class TrainingKernel:
             )
         return np.asarray(sums[0].T)
 
+    def exact_sums(self, vectors: Matrix) -> tuple[Matrix, Matrix]:
+        """K @ vectors as certificates have it (`Gram.exact_sums`), and by how much rounding may have put it off."""
+        n = len(self)
+        everyone = np.arange(n, dtype=np.int32)
+        with self._backend.session(n * n):
+            gram = self._backend.gram(self._kernel, self._X, np.dtype(np.float64), 0, (0, n))
+            sums, error = gram.exact_sums(everyone, np.ascontiguousarray(vectors.T), everyone)
+        return sums.T, np.broadcast_to(error, sums.shape).T
+
     def stored(self) -> TrainingKernel:
         """The same matrix, all of it in memory: worth it where a kernel value costs more than to read it back."""
         everything = np.arange(len(self))
@@ -286,27 +316,31 @@ def _wide(X: Any) -> Any:
     return X.astype(np.float64, copy=False) if X.dtype.kind == "f" else X
 
 
-def _certify(problem: RidgeProblem, K: TrainingKernel, solution: RidgeSolution) -> Certificate:
-    """The certificate of beta from K beta, which was computed for it: each residual as large as rounding allows."""
+def _certify(problem: RidgeProblem, K: TrainingKernel, scaled: Matrix) -> Certificate:
+    """The certificate of beta = S c, c = `scaled`, from kernel sums of its own: each residual as large as rounding allows."""
     started = time.perf_counter()
-    residual = problem.residual(solution.scaled, solution.sums)
-    beta = problem.root * solution.scaled
-    error = ROUNDING * float(np.abs(K.diagonal()).max()) * problem.root * np.abs(beta).sum(axis=0)
-    largest = np.abs(residual) + error
-    terms = 0.5 * np.sum(largest**2, axis=1)
+    beta = problem.root * scaled
+    sums, error = K.exact_sums(beta)
+    residual = problem.residual(scaled, sums)
+    error = problem.root * error + EPSILON * (np.abs(problem.root * problem.target) + problem.alpha * np.abs(scaled))
+    terms = 0.5 * np.sum((np.abs(residual) + error) ** 2, axis=1)
     gap = float(terms.sum())
-    primal = problem.primal_value(solution.scaled, solution.sums)
+    rounding = gap - 0.5 * float(np.sum(residual**2))
+    primal = problem.primal_value(scaled, sums)
+    zero = ZERO * 0.5 * float(np.sum((problem.root * problem.target) ** 2))
     return Certificate(
         primal=primal,
         dual=primal - gap,
         gap=gap,
-        relative_gap=gap / max(abs(primal), abs(primal - gap), TINY),
-        kkt_violation=float(largest.max()),
+        relative_gap=relative_gap(gap, rounding, primal - gap, 0.0, lambda: zero),
+        kkt_violation=float(np.abs(residual).max(initial=0.0)),
         box_residual=0.0,
         equality_residual=0.0,
         arithmetic="float64",
         bias=0.0,
         levels=(),
+        rounding=rounding,
+        size=float(np.abs(beta).sum()),
         seconds=time.perf_counter() - started,
         gap_terms=terms,
     )

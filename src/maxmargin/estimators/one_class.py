@@ -59,7 +59,7 @@ class OneClassSVM(OutlierMixin, KernelMachine):  # type: ignore[misc]
         verbose: bool = False,
         max_iter: int = -1,
         sigma: float | None = None,
-        gap_tol: float | None = None,
+        gap_tol: float | None = 1e-3,
         max_seconds: float | None = None,
         callbacks: Sequence[Callable[[Progress], Any]] | None = None,
         solver: str = "auto",
@@ -99,18 +99,21 @@ class OneClassSVM(OutlierMixin, KernelMachine):  # type: ignore[misc]
         tasks.begin(1, X=samples, y=y, metadata={"sample_weight": sample_weight})
 
         def place(backend: Backend) -> list[Gram]:
-            return [self._gram(backend, samples, None, (0, len(weights)), len(problem))]
+            return [self._gram(backend, samples, None, (0, len(weights)), [problem])]
 
         solutions, proofs = self._train([problem], place, len(weights), control, tasks)
         support = np.flatnonzero(solutions[0].beta)
-        bias = proofs[0].bias + ON_THE_PLANE * abs(proofs[0].bias)
-        self._keep_support(samples, support, solutions[0].beta[None, support], np.array([bias]))
+        self._keep_support(samples, support, solutions[0].beta[None, support], np.array([proofs[0].bias]))
         self.n_support_ = np.array([len(support)], dtype=np.int32)
         self.offset_ = -self.intercept_
         self._keep_course(samples, solutions, proofs[0])
         self.n_iter_ = int(self.n_iter_[0])
         self._finish(samples, control, tasks)
         return self
+
+    def _kept_levels(self, best: NDArray[np.float64]) -> NDArray[np.float64]:
+        """rho less a hair, so that samples on the plane are inliers whatever rounding makes of their decisions."""
+        return best - ON_THE_PLANE * np.abs(best)
 
     def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
         """The signed distance from the plane, up to a factor: negative for outliers."""

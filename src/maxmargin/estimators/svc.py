@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
-from maxmargin.certificates import Certificate, certify_jointly
+from maxmargin.certificates import Certificate
 from maxmargin.control import Progress
 from maxmargin.estimators import validation
 from maxmargin.estimators.by_class import ByClass
@@ -25,7 +25,6 @@ from maxmargin.formulations import (
     nu_classification_problem,
     nu_margin,
 )
-from maxmargin.gram import Gram
 from maxmargin.kernels import Kernel, Linear, Polynomial
 from maxmargin.kernels.theory import polynomial_dimension
 from maxmargin.multiclass import JOINT_STRATEGY, STRATEGIES, gather_scores
@@ -147,7 +146,7 @@ class SVC(KernelClassifier):
         loss: str = "hinge",
         sigma: float | None = None,
         fit_intercept: bool = True,
-        gap_tol: float | None = None,
+        gap_tol: float | None = 1e-3,
         max_seconds: float | None = None,
         callbacks: Sequence[Callable[[Progress], Any]] | None = None,
         solver: str = "auto",
@@ -239,16 +238,6 @@ class SVC(KernelClassifier):
         seed = int(random.randint(2**31)) if draws else None
         return choice, make_options(choice.name, kind, self.solver_options, seed)
 
-    def _prove(self, problem: Any, gram: Gram, solution: Solution) -> Certificate:
-        if self.multi_class != JOINT_STRATEGY:
-            return super()._prove(problem, gram, solution)
-        support = np.flatnonzero(solution.beta.any(axis=0)).astype(np.int32)
-        B = solution.beta[:, support]
-        largest = gram.largest_diagonal()
-        return certify_jointly(
-            problem, solution.beta, lambda at: gram.exact_sums_each(support, B, at), solution.gradient, largest
-        )
-
     def _keep(
         self,
         X: Any,
@@ -333,7 +322,7 @@ class NuSVC(KernelClassifier):
         break_ties: bool = False,
         random_state: Any = None,
         sigma: float | None = None,
-        gap_tol: float | None = None,
+        gap_tol: float | None = 1e-3,
         max_seconds: float | None = None,
         callbacks: Sequence[Callable[[Progress], Any]] | None = None,
         solver: str = "auto",
@@ -396,5 +385,6 @@ class NuSVC(KernelClassifier):
         super()._keep(X, by_class, problems, solutions, proofs)
         rho = np.array([nu_margin(problem, proof.levels) for problem, proof in zip(problems, proofs, strict=True)])
         self.rho_ = float(rho[0]) if len(rho) == 1 else rho
-        if self.status_.converged and (rho <= [proof.kkt_violation for proof in proofs]).any():
+        doubtful = self.status_.converged or self.status_ is Status.STALLED
+        if doubtful and (rho <= [proof.kkt_violation for proof in proofs]).any():
             self.status_, self.fit_status_ = Status.NO_MARGIN, 1

@@ -49,7 +49,7 @@ class KernelRegression(RegressorMixin, KernelMachine):  # type: ignore[misc]
         tasks.begin(1, X=X, y=y, metadata={"sample_weight": sample_weight})
 
         def place(backend: Backend) -> list[Gram]:
-            return [DoubledGram(self._gram(backend, X, None, (0, len(targets)), len(problem)))]
+            return [DoubledGram(self._gram(backend, X, None, (0, len(targets)), [problem]))]
 
         solutions, proofs = self._train([problem], place, len(targets), control, tasks)
         beta = merge_halves(solutions[0].beta)
@@ -116,7 +116,7 @@ class SVR(KernelRegression):
         loss: str = "epsilon_insensitive",
         sigma: float | None = None,
         fit_intercept: bool = True,
-        gap_tol: float | None = None,
+        gap_tol: float | None = 1e-3,
         max_seconds: float | None = None,
         callbacks: Sequence[Callable[[Progress], Any]] | None = None,
         solver: str = "auto",
@@ -190,7 +190,7 @@ class NuSVR(KernelRegression):
         verbose: bool = False,
         max_iter: int = -1,
         sigma: float | None = None,
-        gap_tol: float | None = None,
+        gap_tol: float | None = 1e-3,
         max_seconds: float | None = None,
         callbacks: Sequence[Callable[[Progress], Any]] | None = None,
         solver: str = "auto",

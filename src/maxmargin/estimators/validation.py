@@ -65,6 +65,22 @@ def steps(name: str, value: Any) -> int:
     return int(value)
 
 
+def tolerances(tol: Any, gap_tol: Any) -> None:
+    """tol and gap_tol: positive, and not both without an end."""
+    if gap_tol is not None:
+        positive("gap_tol", gap_tol, hint=" (or None, to stop on tol alone)")
+    number = positive("tol", tol, infinite_ok="the gap decides", hint=" (or numpy.inf, to stop on gap_tol alone)")
+    if number == np.inf and gap_tol is None:
+        raise ValueError("tol=inf and gap_tol=None: nothing would end the fit; give one of them a number")
+
+
+def callbacks(given: Any) -> None:
+    """A list of callables, or None."""
+    if given is None or (isinstance(given, Sequence) and all(callable(one) for one in given)):
+        return
+    raise TypeError(f"callbacks={given!r}: must be a list of callables (callbacks=[f] for one), or None")
+
+
 def kernel_parameters(estimator: Any) -> None:
     """Whether kernel, gamma or sigma, coef0 and degree make sense."""
     if not callable(estimator.kernel):
@@ -122,6 +138,7 @@ def samples(
         return X if isinstance(y, str) else (X, y)
     if estimator.kernel == "precomputed" and sp.issparse(X):
         raise TypeError("Sparse precomputed kernels are not supported: pass X.toarray()")
+    require_valid_sparse(X)
     checked = validate_data(
         estimator,
         X,
@@ -134,8 +151,31 @@ def samples(
         ensure_all_finite=False,
         **({"y_numeric": True} if numeric_targets else {}),
     )
-    require_finite(estimator, checked[0] if isinstance(checked, tuple) else checked)
-    return checked
+    rows, *targets = checked if isinstance(checked, tuple) else (checked,)
+    rows = canonical(rows)
+    require_finite(estimator, rows)
+    return (rows, *targets) if targets else rows
+
+
+def require_valid_sparse(X: Any) -> None:
+    """ValueError if a compressed sparse matrix has indices that are out of bounds: scikit-learn does not look, and code that
+    follows them ends anywhere."""
+    if sp.issparse(X) and X.format in ("csr", "csc", "bsr"):
+        try:
+            type(X)((X.data, X.indices, X.indptr), shape=X.shape).check_format(full_check=True)
+        except (ValueError, TypeError) as error:
+            raise ValueError(f"X is not a valid sparse matrix: {error}") from None
+
+
+def canonical(X: Any) -> Any:
+    """CSR rows whose column indices ascend, each once: a copy if they do not; dense rows as they are."""
+    if not sp.issparse(X):
+        return X
+    fresh = type(X)((X.data, X.indices, X.indptr), shape=X.shape)  # whose flags say nothing yet
+    if not fresh.has_canonical_format:
+        fresh = fresh.copy()
+        fresh.sum_duplicates()
+    return fresh
 
 
 def samples_and_targets(estimator: Any, X: Any, y: Any) -> tuple[Any, Vector]:

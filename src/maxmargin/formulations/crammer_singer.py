@@ -50,6 +50,7 @@ class CrammerSingerProblem:
     upper: Matrix
 
     hard: ClassVar[bool] = False  # there is always a price of slack
+    balanced: ClassVar[bool] = False  # the variables of a sample sum to zero, those of a class do not
     start: ClassVar[None] = None  # zero is feasible
 
     def __len__(self) -> int:
@@ -63,13 +64,13 @@ class CrammerSingerProblem:
         """Minus the objective: sum_m B_m' K B_m = sum_mi B_mi (G_mi - linear_mi)."""
         return float(-0.5 * np.vdot(B, gradient + self.linear))
 
-    def gap_terms(self, B: Matrix, gradient: Matrix, error: float = 0.0) -> Vector:
+    def gap_terms(self, B: Matrix, gradient: Matrix, error: float | Vector = 0.0) -> Vector:
         """The duality gap, sample by sample. Each term is >= 0; their sum is primal - dual.
 
-        If no entry of `gradient` is off by more than `error`, no term is larger than what is returned here.
+        If no entry of `gradient` is off by more than `error` (of its sample), no term is larger than what is returned here.
         """
         highest = gradient.max(axis=0)
-        if not error:
+        if np.ndim(error) == 0 and error == 0.0:
             return np.asarray((self.shares(B) * (highest - gradient)).sum(axis=0))
         below = np.maximum(_highest_of_others(gradient) - gradient + 2.0 * error, 0.0)
         return np.asarray((self.shares(B) * below).sum(axis=0))

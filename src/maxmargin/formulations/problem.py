@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
+from math import fsum
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,16 +31,23 @@ class DualProblem:
     is 1 / (2 C_i). ``start`` is a point to begin from, zero if None. There is one group, all variables, or two where the
     machine has a second parameter besides the bias (nu): those before ``split`` and those from there on.
 
-    **The duality gap.** With the gradient G = (K + diag(shift)) beta + linear and any level v of each group (for one
-    group, minus the bias), the gap between the primal value at (w, v) and the dual value at beta is a sum of one term
-    >= 0 per variable:
+    **The duality gap.** Let G = (K + diag(shift)) beta + linear be the gradient and v any level of each group (for one group,
+    minus the bias). Then E = G - shift beta - v is the error of each sample, w . phi(x) + b - y for classification. The loss of
+    a sample is the support function of its box, smoothed by its shift:
 
-    * a finite box, the hinge loss:
-      ``(beta - lower) max(G - v, 0) + (upper - beta) max(v - G, 0)``;
-    * a half-line with a shift s, the quadratic loss: with r = G - v signed so that the box is [0, inf) and a = |beta|,
-      ``r^2 / (2 s)`` where the sample has slack (r < a s), else ``a (r - a s / 2)``;
-    * a half-line without a shift, the hard margin: the primal point is feasible only after dividing it by its smallest
-      margin 1 - d, so the gap is that of the scaled point (see `gap`).
+        loss(E) = max { -b E - 1/2 shift b^2 : lower <= b <= upper },    attained at  b = pull(E) = clip(-E / shift, lower, upper)
+
+    and the gap between the primal value 1/2 |w|^2 + sum loss(E) - sum_g (sum of group g) v_g and the dual value at beta is a
+    sum of one term >= 0 per variable (Fenchel and Young's inequality):
+
+        loss(E) + beta E + 1/2 shift beta^2  =  (beta - pull) (E + shift pull) + 1/2 shift (beta - pull)^2.
+
+    The right side is a sum of two terms >= 0, in which nothing cancels. One formula for every box and shift: the hinge (a
+    finite box, no shift), the quadratic loss (a half-line and a shift), the hinge with a rounded corner (a finite box and a
+    shift).
+
+    A half-line without a shift, the hard margin, has an infinite loss wherever a margin is missing. There the primal point is
+    feasible only after dividing it by its smallest margin 1 - d, and the gap is that of the scaled point.
     """
 
     linear: Vector
@@ -48,6 +58,30 @@ class DualProblem:
     split: int | None = None
     start: Vector | None = None
 
+    def __post_init__(self) -> None:
+        n = len(self.linear)
+        for name in ("lower", "upper", "shift", "start"):
+            vector = getattr(self, name)
+            if vector is not None and vector.shape != (n,):
+                raise ValueError(f"{name} has shape {vector.shape}: must be ({n},), as linear is")
+        if not np.isfinite(self.linear).all():
+            raise ValueError("linear must be finite: the targets are too large, or not numbers")
+        if not (self.lower <= self.upper).all():  # NaN is not
+            raise ValueError("lower must not be above upper: the box of a variable is empty")
+        if self.shift is not None and not (self.shift > 0.0).all():
+            raise ValueError("shift must be positive where there is one")
+        if self.start is not None and not ((self.lower <= self.start) & (self.start <= self.upper)).all():
+            raise ValueError("start must be inside the box")
+        if self.split is not None and not 0 <= self.split <= n:
+            raise ValueError(f"split={self.split}: must be between 0 and {n}")
+
+    @classmethod
+    def _unchecked(cls, **parts: Any) -> DualProblem:
+        """A problem made of parts of one that was checked."""
+        problem = object.__new__(cls)
+        vars(problem).update({"shift": None, "coupled": True, "split": None, "start": None, **parts})
+        return problem
+
     def __len__(self) -> int:
         return len(self.linear)
 
@@ -57,6 +91,13 @@ class DualProblem:
         return self.shift is None and not bool(
             np.isfinite(self.upper).all() and np.isfinite(self.lower).all()
         )
+
+    @cached_property
+    def balanced(self) -> bool:
+        """Whether the variables of every feasible point sum to zero."""
+        if self.start is None:
+            return self.coupled
+        return self.coupled and abs(fsum(self.start.tolist())) <= ROUNDING * float(np.abs(self.start).sum())
 
     def dual_value(self, beta: Vector, gradient: Vector) -> float:
         """Minus the objective: 1/2 beta'(K + diag(shift)) beta = 1/2 beta'(G - linear)."""
@@ -75,9 +116,10 @@ class DualProblem:
         return [slice(*edge) for edge in pairwise(self.edges)]
 
     def residuals(self, beta: Vector) -> Vector:
-        """By how much each equality constraint is missed."""
-        start = np.zeros(1) if self.start is None else self.start
-        return np.array([beta[g].sum() - (start[g].sum() if self.start is not None else 0.0) for g in self.groups])
+        """By how much each equality constraint is missed, without rounding."""
+        if self.start is None:
+            return np.array([fsum(beta[group].tolist()) for group in self.groups])
+        return np.array([fsum([*beta[group].tolist(), *(-self.start[group]).tolist()]) for group in self.groups])
 
     def feasible(self, beta: Vector, reluctance: Vector | None = None) -> Vector:
         """A point near `beta` that satisfies the constraints: clipped to the box; then, in each group whose sum is off,
@@ -98,6 +140,22 @@ class DualProblem:
         """The groups whose sum rounding does not explain, and by how much they miss it."""
         groups = zip(self.groups, self.residuals(beta), strict=True)
         return [(g, residual) for g, residual in groups if abs(residual) > ROUNDING * np.abs(beta[g]).sum()]
+
+    def with_exact_sums(self, beta: Vector) -> Vector:
+        """`beta` with sums that are as exact as float64 allows: what rounding has left of a sum goes to a free variable, what is
+        lost when that is rounded to a smaller one, and so on. It matters where kernel values are so large that they make much of
+        a sum that should be zero."""
+        beta = beta.copy()
+        free = (self.lower < beta) & (beta < self.upper)
+        for group, residual in zip(self.groups, self.residuals(beta), strict=True):
+            members = group.start + np.flatnonzero(free[group])
+            for k in members[np.argsort(-np.abs(beta[members]))][:: max(1, len(members) // 8)]:
+                if residual == 0.0:
+                    break
+                if self.lower[k] < beta[k] - residual < self.upper[k]:
+                    beta[k] -= residual
+                    residual = self.residuals(beta)[self.groups.index(group)]
+        return beta
 
     def vertex(self, gradient: Vector) -> Vector:
         """The feasible point farthest down a gradient, where Frank and Wolfe's method would go: as much as the sums allow
@@ -164,10 +222,17 @@ class DualProblem:
         if self.shift is None:
             return _lowest_point(beta - lower, upper - beta, gradient)
         shift = self.shift[group]
-        edge = (gradient - shift * beta)[taking_part]
-        return _least_squares_level(edge, upper[taking_part] > 0.0, 1.0 / shift[taking_part])
+        errors = (gradient - shift * beta)[taking_part]
+        total = float(beta[taking_part].sum())
+        return _balanced_level(errors, shift[taking_part], lower[taking_part], upper[taking_part], total)
 
-    def gap_terms(self, beta: Vector, gradient: Vector, level: float | Vector, error: float = 0.0) -> Vector:
+    def pull(self, errors: Vector) -> Vector:
+        """The duals that belong to the errors E: minus the derivative of each sample's loss."""
+        if self.shift is None:
+            return np.where(errors < 0.0, self.upper, self.lower)
+        return np.clip(-errors / self.shift, self.lower, self.upper)
+
+    def gap_terms(self, beta: Vector, gradient: Vector, level: float | Vector, error: float | Vector = 0.0) -> Vector:
         """The duality gap, sample by sample. Each term is >= 0; their sum is primal - dual.
 
         If no entry of `gradient` is off by more than `error`, no term is larger than what is returned here.
@@ -177,21 +242,26 @@ class DualProblem:
         if self.shift is None:
             above = np.maximum(gradient - level + error, 0.0)
             below = np.maximum(level - gradient + error, 0.0)
-            return (beta - self.lower) * above + (self.upper - beta) * below
-        inward = self._inward(gradient, level)
-        size, shift = np.abs(beta), self.shift
+            return np.maximum((beta - self.lower) * above, (self.upper - beta) * below)
+        errors = gradient - level - self.shift * beta
+        if np.ndim(error) == 0 and error == 0.0:
+            return self._terms(beta, errors)
+        return np.maximum(self._terms(beta, errors - error), self._terms(beta, errors + error))  # they are convex in E
 
-        def terms(r: Vector) -> Vector:
-            return np.where(r < size * shift, r**2 / (2.0 * shift), size * (r - 0.5 * size * shift))
-
-        largest = np.maximum(terms(inward - error), terms(inward + error))  # they are convex in r
-        return np.where(self.lower == self.upper, 0.0, largest)
+    def _terms(self, beta: Vector, errors: Vector) -> Vector:
+        """Those of a problem with a shift."""
+        assert self.shift is not None
+        pull = self.pull(errors)
+        missing = beta - pull
+        # a clipped pull has E + shift pull on the side of the box; elsewhere that is zero, but for rounding
+        beyond = np.where((self.lower < pull) & (pull < self.upper), 0.0, errors + self.shift * pull)
+        return np.asarray(missing * beyond + 0.5 * self.shift * missing**2)
 
     def _inward(self, gradient: Vector, level: float | Vector) -> Vector:
         """G - v, signed so that a half-line is [0, inf)."""
         return np.where(np.isfinite(self.lower), gradient - level, level - gradient)
 
-    def _hard_terms(self, beta: Vector, gradient: Vector, level: float | Vector, error: float) -> Vector:
+    def _hard_terms(self, beta: Vector, gradient: Vector, level: float | Vector, error: float | Vector) -> Vector:
         """|beta_i| (margin_i - 1), and on the worst sample what scaling to feasibility costs."""
         inward = self._inward(gradient, level)
         fixed = self.lower == self.upper
@@ -202,8 +272,9 @@ class DualProblem:
         if missing >= 1.0:
             terms[worst] = np.inf
             return terms
-        norm = float(beta @ (gradient - self.linear)) + error * float(np.abs(beta).sum())
-        dual = self.dual_value(beta, gradient) - error * float(np.abs(beta).sum())
+        doubt = float((error * np.abs(beta)).sum())
+        norm = float(beta @ (gradient - self.linear)) + doubt
+        dual = self.dual_value(beta, gradient) - doubt
         gap = 0.5 * norm / (1.0 - missing) ** 2 - dual
         terms[worst] += max(gap - float(terms.sum()), 0.0)
         return terms
@@ -221,24 +292,24 @@ class DualProblem:
     def join(problems: Sequence[DualProblem]) -> DualProblem:
         """Problems of one kind, one after the other. The sums of `gap_terms` are then still theirs, part by part."""
         shifts = [problem.shift for problem in problems if problem.shift is not None]
-        return DualProblem(
-            np.concatenate([problem.linear for problem in problems]),
-            np.concatenate([problem.lower for problem in problems]),
-            np.concatenate([problem.upper for problem in problems]),
-            np.concatenate(shifts) if shifts else None,
-            problems[0].coupled,
+        return DualProblem._unchecked(
+            linear=np.concatenate([problem.linear for problem in problems]),
+            lower=np.concatenate([problem.lower for problem in problems]),
+            upper=np.concatenate([problem.upper for problem in problems]),
+            shift=np.concatenate(shifts) if shifts else None,
+            coupled=problems[0].coupled,
         )
 
     def restrict(self, members: NDArray[np.integer]) -> DualProblem:
         """The same problem over some of its variables (ascending), the others held where they are; so the sums are
         those of whatever point it is begun from."""
-        return DualProblem(
-            self.linear[members],
-            self.lower[members],
-            self.upper[members],
-            None if self.shift is None else self.shift[members],
-            self.coupled,
-            None if self.split is None else int(np.searchsorted(members, self.split)),
+        return self._unchecked(
+            linear=self.linear[members],
+            lower=self.lower[members],
+            upper=self.upper[members],
+            shift=None if self.shift is None else self.shift[members],
+            coupled=self.coupled,
+            split=None if self.split is None else int(np.searchsorted(members, self.split)),
         )
 
 
@@ -267,18 +338,27 @@ def _lowest_point(fall: Vector, rise: Vector, at: Vector) -> float:
     return float(0.5 * (at_sorted[first] + at_sorted[last]))
 
 
-def _least_squares_level(edge: Vector, positive: NDArray[np.bool_], weight: Vector) -> float:
-    """Minimise sum weight_i max(0, v - edge_i)^2 over the positive i and max(0, edge_i - v)^2 over the others.
+def _balanced_level(errors: Vector, shift: Vector, lower: Vector, upper: Vector, total: float) -> float:
+    """The level v with sum_i pull_i(v) = total, pull_i(v) = clip((v - errors_i) / shift_i, lower_i, upper_i): the derivative of
+    the losses is zero there. The middle, if they are all the same between two levels.
 
-    Half the derivative is v W(v) - M(v), the weight and the moment of those with slack; it rises, and between two edges it
-    is a line.
+    The sum rises with v; it is a line between two points where some pull meets a bound.
     """
-    order = np.argsort(edge, kind="stable")
-    edge, signed = edge[order], np.where(positive, weight, -weight)[order]
-    slack_weight = np.cumsum(signed) - signed[signed < 0.0].sum()  # right of each edge
-    slack_moment = np.cumsum(signed * edge) - (signed * edge)[signed < 0.0].sum()
-    slope = np.maximum.accumulate(edge * slack_weight - slack_moment)
-    at = max(int(np.searchsorted(slope, 0.0, side="right")) - 1, 0)
-    if slack_weight[at] > 1e-12 * weight.sum():
-        return float(slack_moment[at] / slack_weight[at])
-    return float(0.5 * (edge[at] + edge[min(at + 1, len(edge) - 1)]))  # nobody has slack
+
+    def value(v: float) -> float:
+        return float(np.clip((v - errors) / shift, lower, upper).sum())
+
+    ends = np.concatenate([errors + shift * lower, errors + shift * upper, errors[:1]])
+    points = np.unique(ends[np.isfinite(ends)])
+    slack = ROUNDING * (abs(total) + float(np.abs(np.clip(-errors / shift, lower, upper)).sum()))
+    levels = []
+    for target, place in ((total - slack, bisect_left), (total + slack, bisect_right)):
+        k = place(points, target, key=value)
+        if 0 < k < len(points):
+            below, above = value(points[k - 1]), value(points[k])
+            levels.append(points[k - 1] + (points[k] - points[k - 1]) * (target - below) / (above - below))
+        else:  # beyond all points, where only what no bound holds still moves
+            end, bounds = (points[0], lower) if k == 0 else (points[-1], upper)
+            slope = float((1.0 / shift[np.isinf(bounds)]).sum())
+            levels.append(end + (target - value(end)) / slope if slope > 0.0 else end)
+    return float(np.mean(levels))

@@ -5,14 +5,17 @@ dual variables. The fast backends know the named kernels and evaluate them thems
 reference, and all there is for a precomputed matrix or a callable.
 """
 
-from maxmargin.kernels.base import Kernel, NamedKernel
+from maxmargin.kernels.base import CENTRE_OF, FEW_FEATURES, UNIT_ROUNDOFF, Kernel, NamedKernel, centre_of
 from maxmargin.kernels.choose import KERNEL_NAMES, make_kernel, resolve_gamma
 from maxmargin.kernels.custom import Custom, Precomputed
-from maxmargin.kernels.standard import RBF, Exponential, Laplacian, Linear, Polynomial, Sigmoid
+from maxmargin.kernels.standard import RBF, Exponential, Laplacian, Linear, Polynomial, Sigmoid, squared_norms
 
 __all__ = [
+    "CENTRE_OF",
+    "FEW_FEATURES",
     "KERNEL_NAMES",
     "RBF",
+    "UNIT_ROUNDOFF",
     "Custom",
     "Exponential",
     "Kernel",
@@ -22,6 +25,8 @@ __all__ = [
     "Polynomial",
     "Precomputed",
     "Sigmoid",
+    "centre_of",
     "make_kernel",
     "resolve_gamma",
+    "squared_norms",
 ]

@@ -10,6 +10,13 @@ from numpy.typing import NDArray
 
 Matrix = NDArray[np.float64]
 
+UNIT_ROUNDOFF = 0.5 * float(np.finfo(float).eps)
+#: Squared distances from dot products are computed again, from differences, where less than this share of the norms is left.
+NEAR_SHARE = 2.0**-10
+#: Up to this many features the distances of dense samples are sums of differences wherever every digit counts.
+FEW_FEATURES = 64
+CENTRE_OF = 15  # samples
+
 
 class Kernel(ABC):
     """k(x, z) for blocks of samples (dense or CSR rows)."""
@@ -29,6 +36,38 @@ class Kernel(ABC):
     def diag(self, A: Any) -> NDArray[np.float64]:
         """k(a, a) for each sample of A."""
         return np.array([self.block(A[i : i + 1], A[i : i + 1])[0, 0] for i in range(A.shape[0])])
+
+    def require_defined(self, A: Any, B: Any) -> None:
+        """ValueError if the kernel has no value for some sample of A and some of B."""
+        return None
+
+    def sizes(self, A: Any) -> NDArray[np.float64] | float:
+        """Numbers s with |k(a, b)| <= s_a s_b for all samples; a number if they are all the same."""
+        return float(np.sqrt(np.abs(self.diag(A)).max(initial=0.0)))
+
+    def rounding(self, n_terms: int) -> float:
+        """r such that k(a, b) of samples with so many features, computed in float64, is off by at most r s_a s_b."""
+        return 0.0  # a kernel that is not known is taken at its word
+
+    def rounding_of_products(self, squared_norms: NDArray[np.float64], n_terms: int) -> NDArray[np.float64] | float:
+        """Numbers t such that k(a, b) is off by at most t_a + t_b more, if it is computed from dot products of samples with
+        these norms instead of from differences."""
+        return 0.0
+
+    def exact_block(self, A: Any, B: Any) -> Matrix:
+        """`block`, as exact as float64 allows."""
+        return self.block(A, B)
+
+
+def centre_of(X: NDArray[Any]) -> NDArray[np.float64]:
+    """A point in the middle of dense samples that no outlier moves: the median of a few of them.
+
+    Subtracting it changes no distance and saves digits. The mean would not do: with one sample at 1e18 it is so large that
+    subtracting it leaves nothing of the others.
+    """
+    n = X.shape[0]
+    few = np.asarray(X[:: max(1, n // CENTRE_OF)][:CENTRE_OF], dtype=np.float64)
+    return np.asarray(np.sort(few, axis=0)[len(few) // 2])
 
 
 class NamedKernel(Kernel):

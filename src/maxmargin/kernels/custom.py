@@ -26,6 +26,12 @@ class Precomputed(Kernel):
     def block(self, A: Any, B: Any) -> Matrix:
         return np.asarray(A[:, np.asarray(B)], dtype=np.float64)
 
+    def diag(self, A: Any) -> NDArray[np.float64]:
+        return np.asarray(A.diagonal(), dtype=np.float64)
+
+    def sizes(self, A: Any) -> float:
+        return float(np.sqrt(max(A.max(initial=0.0), -A.min(initial=0.0))))
+
 
 @dataclass(frozen=True)
 class Custom(Kernel):

@@ -19,11 +19,14 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from scipy.spatial.distance import cdist
 from sklearn.metrics.pairwise import manhattan_distances
 
-from maxmargin.kernels.base import Matrix, NamedKernel
+from maxmargin.kernels.base import FEW_FEATURES, NEAR_SHARE, UNIT_ROUNDOFF, Matrix, NamedKernel, centre_of
 
-ROUNDING = 32.0 * float(np.finfo(float).eps)  # a squared distance this small, relative to the norms, is none: twins
+PAIRS_AT_ONCE = 4096
+ROWS_AT_ONCE = 512
+ROUNDING = 1e-6  # of a dot product, relative to the norms: the samples may be float32
 
 def _wide(A: Any) -> Any:
     """A in float64; CSR with 32-bit indices, which is all that scikit-learn's distances take."""
@@ -38,7 +41,8 @@ def _dots(A: Any, B: Any) -> Matrix:
     return np.asarray(products.todense() if sp.issparse(products) else products)
 
 
-def _squared_norms(A: Any) -> NDArray[np.float64]:
+def squared_norms(A: Any) -> NDArray[np.float64]:
+    """|a|^2 for each sample of A, in float64."""
     if sp.issparse(A):
         return np.asarray(A.astype(np.float64).power(2).sum(axis=1)).ravel()
     wide = np.asarray(A, dtype=np.float64)
@@ -46,12 +50,41 @@ def _squared_norms(A: Any) -> NDArray[np.float64]:
 
 
 def _squared_distances(A: Any, B: Any) -> Matrix:
-    if not sp.issparse(A):  # centred, so that less cancels
-        centre = np.asarray(B, dtype=np.float64).mean(axis=0)
-        A, B = A - centre, B - centre
-    norms = _squared_norms(A)[:, None] + _squared_norms(B)[None, :]
-    squares = norms - 2.0 * _dots(A, B)
-    return np.where(squares > ROUNDING * norms, squares, 0.0)
+    """|a|^2 + |b|^2 - 2 a . b, centred so that less cancels; from differences where nearly everything does."""
+    if sp.issparse(A):
+        P, Q = A, B
+    else:
+        centre = centre_of(B)
+        P, Q = A - centre, B - centre
+    norms = squared_norms(P)[:, None] + squared_norms(Q)[None, :]
+    squares = norms - 2.0 * _dots(P, Q)
+    near = np.nonzero(squares < NEAR_SHARE * norms)
+    for start in range(0, len(near[0]), PAIRS_AT_ONCE):
+        rows, columns = (places[start : start + PAIRS_AT_ONCE] for places in near)
+        squares[rows, columns] = squared_norms(_in_float64(A[rows]) - _in_float64(B[columns]))
+    return np.maximum(squares, 0.0)
+
+
+def _in_float64(A: Any) -> Any:
+    return A.astype(np.float64)
+
+
+def _rounding_of_distances(n_terms: int) -> float:
+    """Of a kernel exp(-gamma s) or exp(-gamma sqrt(s)), s a sum of squared differences: a relative error e of s moves it by at
+    most e max_t t exp(-t) < e / 2."""
+    return (n_terms + 10) * UNIT_ROUNDOFF
+
+
+def _relative_error_of_products(n_terms: int) -> float:
+    """Of a squared distance that is not computed again from differences."""
+    return 2.0 * (n_terms + 3) * UNIT_ROUNDOFF / NEAR_SHARE
+
+
+def _exact_distances(A: Any, B: Any) -> Matrix:
+    """Squared distances from differences, as far as that is affordable."""
+    if sp.issparse(A) or A.shape[1] > FEW_FEATURES:
+        return _squared_distances(A, B)
+    return np.asarray(cdist(_in_float64(A), _in_float64(B), "sqeuclidean"))
 
 
 @dataclass(frozen=True)
@@ -65,7 +98,13 @@ class Linear(NamedKernel):
         return values
 
     def diag(self, A: Any) -> NDArray[np.float64]:
-        return _squared_norms(A)
+        return squared_norms(A)
+
+    def sizes(self, A: Any) -> NDArray[np.float64]:
+        return np.sqrt(squared_norms(A))
+
+    def rounding(self, n_terms: int) -> float:
+        return (n_terms + 2) * UNIT_ROUNDOFF
 
 
 @dataclass(frozen=True)
@@ -77,16 +116,47 @@ class Polynomial(NamedKernel):
 
     @property
     def definite(self) -> bool:  # type: ignore[override]
-        return self.coef0 >= 0 and float(self.degree).is_integer()
+        return self.coef0 >= 0 and self._whole
 
     def pairing(self, A: Any, B: Any) -> Matrix:
         return _dots(A, B)
 
     def of_pairing(self, values: NDArray[Any]) -> NDArray[Any]:
-        return (self.gamma * values + self.coef0) ** self.degree
+        return self._power(self.gamma * values + self.coef0)
 
     def diag(self, A: Any) -> NDArray[np.float64]:
-        return (self.gamma * _squared_norms(A) + self.coef0) ** self.degree
+        return self._power(self.gamma * squared_norms(A) + self.coef0)
+
+    def _power(self, base: NDArray[Any]) -> NDArray[Any]:
+        """With a fraction for a degree a base below zero is one of zero, which rounding has moved (`require_defined`)."""
+        return np.asarray((base if self._whole else np.maximum(base, 0)) ** self.degree)
+
+    @property
+    def _whole(self) -> bool:
+        return float(self.degree).is_integer()
+
+    def require_defined(self, A: Any, B: Any) -> None:
+        if self._whole:
+            return
+        sizes = np.sqrt(squared_norms(B))
+        for start in range(0, A.shape[0], ROWS_AT_ONCE):
+            rows = A[start : start + ROWS_AT_ONCE]
+            base = self.gamma * _dots(rows, B) + self.coef0
+            least = self.gamma * np.sqrt(squared_norms(rows))[:, None] * sizes + abs(self.coef0)
+            if (below := base < -ROUNDING * least).any():
+                i, j = (int(place[0]) for place in np.nonzero(below))
+                raise ValueError(
+                    f"kernel='poly' with degree={self.degree!r} has no value for samples {start + i} and {j}: gamma <x, z> + "
+                    f"coef0 is {base[i, j]:.3g} there, and a negative number has whole powers only; use a whole degree, or a "
+                    "coef0 so large that none is negative"
+                )
+
+    def sizes(self, A: Any) -> NDArray[np.float64]:
+        """By Cauchy and Schwarz, gamma |a||b| + |c| <= sqrt((gamma |a|^2 + |c|) (gamma |b|^2 + |c|))."""
+        return (self.gamma * squared_norms(A) + abs(self.coef0)) ** (0.5 * self.degree)
+
+    def rounding(self, n_terms: int) -> float:
+        return (self.degree * (n_terms + 4) + 8) * UNIT_ROUNDOFF
 
 
 @dataclass(frozen=True)
@@ -104,6 +174,20 @@ class RBF(NamedKernel):
     def diag(self, A: Any) -> NDArray[np.float64]:
         return np.ones(A.shape[0])
 
+    def sizes(self, A: Any) -> float:
+        return 1.0
+
+    def rounding(self, n_terms: int) -> float:
+        return _rounding_of_distances(n_terms)
+
+    def rounding_of_products(self, squared_norms: NDArray[np.float64], n_terms: int) -> NDArray[np.float64]:
+        """A squared distance is off by 2 (n + 3) u (|a|^2 + |b|^2), and by no more than its relative error allows."""
+        absolute = 2.0 * (n_terms + 3) * UNIT_ROUNDOFF * self.gamma * squared_norms
+        return np.minimum(absolute, 0.5 * _relative_error_of_products(n_terms))
+
+    def exact_block(self, A: Any, B: Any) -> Matrix:
+        return self.of_pairing(_exact_distances(A, B))
+
 
 @dataclass(frozen=True)
 class Laplacian(NamedKernel):
@@ -119,6 +203,12 @@ class Laplacian(NamedKernel):
 
     def diag(self, A: Any) -> NDArray[np.float64]:
         return np.ones(A.shape[0])
+
+    def sizes(self, A: Any) -> float:
+        return 1.0
+
+    def rounding(self, n_terms: int) -> float:
+        return (n_terms + 10) * UNIT_ROUNDOFF
 
 
 @dataclass(frozen=True)
@@ -136,6 +226,20 @@ class Exponential(NamedKernel):
     def diag(self, A: Any) -> NDArray[np.float64]:
         return np.ones(A.shape[0])
 
+    def sizes(self, A: Any) -> float:
+        return 1.0
+
+    def rounding(self, n_terms: int) -> float:
+        return _rounding_of_distances(n_terms)
+
+    def rounding_of_products(self, squared_norms: NDArray[np.float64], n_terms: int) -> NDArray[np.float64]:
+        """As for `RBF`; the root of a squared distance s >= NEAR_SHARE (|a|^2 + |b|^2) is off by its error over 2 sqrt(s)."""
+        absolute = (n_terms + 3) * UNIT_ROUNDOFF * self.gamma * np.sqrt(squared_norms / NEAR_SHARE)
+        return np.minimum(absolute, 0.5 * _relative_error_of_products(n_terms))
+
+    def exact_block(self, A: Any, B: Any) -> Matrix:
+        return self.of_pairing(_exact_distances(A, B))
+
 
 @dataclass(frozen=True)
 class Sigmoid(NamedKernel):
@@ -151,4 +255,10 @@ class Sigmoid(NamedKernel):
         return np.tanh(self.gamma * values + self.coef0)
 
     def diag(self, A: Any) -> NDArray[np.float64]:
-        return np.tanh(self.gamma * _squared_norms(A) + self.coef0)
+        return np.tanh(self.gamma * squared_norms(A) + self.coef0)
+
+    def sizes(self, A: Any) -> NDArray[np.float64]:
+        return np.sqrt(1.0 + self.gamma * squared_norms(A) + abs(self.coef0))
+
+    def rounding(self, n_terms: int) -> float:
+        return (n_terms + 16) * UNIT_ROUNDOFF

@@ -24,18 +24,20 @@ from numpy.typing import NDArray
 from maxmargin.backends import Backend
 from maxmargin.certificates import combine
 from maxmargin.control import Control, Stop
-from maxmargin.estimators.base import prove
 from maxmargin.formulations import DualProblem
-from maxmargin.gram import Gram
+from maxmargin.gram import Gram, terms_of
 from maxmargin.kernels import Kernel, NamedKernel
 from maxmargin.model_selection.tasks import Answers, Task
 from maxmargin.solution import Solution, Status
-from maxmargin.solvers import block_smo
+from maxmargin.solvers import FAST, block_smo
+from maxmargin.training import make_case, settle
 
 Mask = NDArray[np.bool_]
 
 #: Up to this many samples a kernel matrix is kept as a whole, and chains run side by side; beyond, one after the other.
 WHOLE = 8192
+#: Rows and columns in which a kernel matrix is compared with fresh entries, and how far it may be off.
+CHECKED, CHECKED_TO = 16, 1e-9
 #: Of the support vectors in a first guess at the solution.
 FIRST_SHARE = 0.25
 
@@ -110,11 +112,22 @@ class Grid:
                 free = next((one for one in readers if all(future.done() for future in one[1])), None)
                 if free is not None:
                     readers.remove(free)
-                gram = self.backend.whole(kernel, pairing, self.task.edges, free[0] if free else None)
+                rounding = kernel.rounding(terms_of(self.X))
+                gram = self.backend.whole(kernel, pairing, self.task.edges, rounding, free[0] if free else None)
+                self._check_entries(gram, kernel)
                 chains = [pool.submit(chain, k, gram.view(), fold) for fold in range(len(self.folds))]
                 readers.append((gram, chains))
                 running.update(chains)
             yield from self._wait(running, 0, done)
+
+    def _check_entries(self, gram: Gram, kernel: NamedKernel) -> None:
+        """Certificates read the matrix, so some of its entries are compared with ones that are computed by themselves."""
+        n = self.X.shape[0]
+        rows, columns = np.random.default_rng(n).integers(n, size=(2, CHECKED)).astype(np.int32)
+        fresh, kept = kernel.block(self.X[rows], self.X[columns]), gram.entries(rows, columns)
+        off = float(np.abs(fresh - kept).max())
+        if off > CHECKED_TO * max(1.0, float(np.abs(fresh).max())):
+            raise ArithmeticError(f"a kernel matrix of the grid is off by {off:.3g}, and nothing that it proves would hold")
 
     def _turns(self) -> list[tuple[int, Kernel]]:
         """The kernels, those with the most support vectors first, so that the threads end together: a larger gamma makes samples
@@ -147,13 +160,15 @@ class Grid:
             started = time.perf_counter()
             problems = self.task.formulate(held_out, parameters)
             if last is None:
-                solutions = [self._begin(*one, control) for one in zip(problems, parts, strict=True)]
+                claims = [self._begin(*one, control) for one in zip(problems, parts, strict=True)]
             else:
-                solutions = [self._go_on(*one, control) for one in zip(problems, parts, *last, strict=True)]
+                claims = [self._go_on(*one, control) for one in zip(problems, parts, *last, strict=True)]
+            cases = [make_case(*one) for one in zip(problems, parts, strict=True)]
+            trained = [settle(FAST, *one, self.backend, self.stop, control) for one in zip(cases, claims, strict=True)]
+            solutions, proofs = [solution for solution, _ in trained], [proof for _, proof in trained]
             trouble = [solution.status for solution in solutions if not solution.status.converged]
             if trouble and control.ended() is not None:  # it was cut short
                 return
-            proofs = [prove(*one) for one in zip(problems, parts, solutions, strict=True)]
             fitted = time.perf_counter()
             answers = self.task.answer(problems, solutions, proofs, held_out, self.kernels[k], self.X, self.backend)
             score = self.score(answers, held_out)

@@ -74,15 +74,18 @@ class GridSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         folds = self._folds(samples, targets, groups, task)
         results = _Results(axes, points, len(folds))
         ordered = samples[np.ix_(task.order, task.order)] if self.kernel == "precomputed" else samples[task.order]
+        kernels = [make_kernel(self.kernel, gamma, float(self.coef0), self.degree) for gamma in axes["gamma"]]
+        for kernel in kernels:
+            kernel.require_defined(ordered, ordered)
         grid = Grid(
             task,
             ordered,
-            [make_kernel(self.kernel, gamma, float(self.coef0), self.degree) for gamma in axes["gamma"]],
+            kernels,
             points,
             folds,
             self._scorer(is_classifier(template), ordered, targets[task.order], None if unweighted else weights[task.order]),
             make_backend(self.backend),
-            Stop(self.tol),
+            Stop(self.tol, self.gap_tol),
             validation.cache_bytes(self.cache_size, enough=8 * len(targets) ** 2),
             results.hopeless if self.reject_hopeless else None,
         )
@@ -229,7 +232,7 @@ class SVCCV(ClassifierMixin, GridSearch):  # type: ignore[misc]
     reject_hopeless : bool, default=False
         Skip the folds of a point that could not become the best even if it scored 1 on all of them; they are NaN in
         ``cv_results_``. The best point is the same.
-    kernel, degree, coef0, loss, class_weight, multi_class, fit_intercept, tol, cache_size, backend
+    kernel, degree, coef0, loss, class_weight, multi_class, fit_intercept, tol, gap_tol, cache_size, backend
         As in :class:`SVC`.
     max_seconds, callbacks, verbose
         As in :class:`SVC`, for the whole grid; ``verbose=True`` shows one bar with the time left.
@@ -259,6 +262,7 @@ class SVCCV(ClassifierMixin, GridSearch):  # type: ignore[misc]
         multi_class: str = "ovo",
         fit_intercept: bool = True,
         tol: float = 1e-3,
+        gap_tol: float | None = 1e-3,
         cache_size: float | str = "auto",
         max_seconds: float | None = None,
         callbacks: Sequence[Callable[[Progress], Any]] | None = None,
@@ -279,6 +283,7 @@ class SVCCV(ClassifierMixin, GridSearch):  # type: ignore[misc]
         self.multi_class = multi_class
         self.fit_intercept = fit_intercept
         self.tol = tol
+        self.gap_tol = gap_tol
         self.cache_size = cache_size
         self.max_seconds = max_seconds
         self.callbacks = callbacks
@@ -295,6 +300,7 @@ class SVCCV(ClassifierMixin, GridSearch):  # type: ignore[misc]
             multi_class=self.multi_class,
             fit_intercept=self.fit_intercept,
             tol=self.tol,
+            gap_tol=self.gap_tol,
             cache_size=self.cache_size,
             backend=self.backend,
         )
@@ -335,6 +341,7 @@ class SVRCV(RegressorMixin, GridSearch):  # type: ignore[misc]
         loss: str = "epsilon_insensitive",
         fit_intercept: bool = True,
         tol: float = 1e-3,
+        gap_tol: float | None = 1e-3,
         cache_size: float | str = "auto",
         max_seconds: float | None = None,
         callbacks: Sequence[Callable[[Progress], Any]] | None = None,
@@ -354,6 +361,7 @@ class SVRCV(RegressorMixin, GridSearch):  # type: ignore[misc]
         self.loss = loss
         self.fit_intercept = fit_intercept
         self.tol = tol
+        self.gap_tol = gap_tol
         self.cache_size = cache_size
         self.max_seconds = max_seconds
         self.callbacks = callbacks
@@ -368,6 +376,7 @@ class SVRCV(RegressorMixin, GridSearch):  # type: ignore[misc]
             loss=self.loss,
             fit_intercept=self.fit_intercept,
             tol=self.tol,
+            gap_tol=self.gap_tol,
             cache_size=self.cache_size,
             backend=self.backend,
         )

@@ -18,13 +18,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from maxmargin.backends import Backend
 from maxmargin.control import Control, Stop
-from maxmargin.formulations import DualProblem
+from maxmargin.formulations import CrammerSingerProblem, DualProblem
 from maxmargin.gram import Gram
 from maxmargin.solution import Solution, Status, Trace
 from maxmargin.solvers import block_smo, crammer_singer
@@ -34,8 +35,10 @@ from maxmargin.solvers.options import SolverOptions, make_options
 Vector = NDArray[np.float64]
 
 TOGETHER = 32  # small problems that are solved in one go, between two looks at the clock
-FAST = Choice("block-smo", "block-smo, the solver of the dual for every machine")
-JOINT = Choice("crammer-singer", "crammer-singer, the solver of the dual of a machine of all classes")
+FAST_SOLVERS = ("block-smo", "crammer-singer")
+FINITE_TOL = 1e-3  # of textbook solvers, which know no gap, where the gap alone is to decide
+FAST = Choice("block-smo", "block-smo, the solver of the dual for every machine", continues=True)
+JOINT = Choice("crammer-singer", "crammer-singer, the solver of the dual of a machine of all classes", continues=True)
 
 
 def solve_each(
@@ -54,21 +57,44 @@ def solve_each(
     Small ones are solved ahead, many at a time, because each of them occupies one core only; not so if their steps are
     limited, as the limit is for all of them. When the fit has to end, the problems still to come stay at zero.
     """
-    may_batch = choice.name == "block-smo" and not control.limits_steps and starts is None
+    may_batch = choice.name == "block-smo" and not control.limits_steps
     ahead: dict[int, Solution] = {}
+    first = control.machine
     for index, (problem, gram) in enumerate(zip(problems, grams, strict=True)):
-        if may_batch and index % TOGETHER == 0 and control.ended() is None:
+        if may_batch and index % TOGETHER == 0:
             some = slice(index, index + TOGETHER)
-            solved = block_smo.solve_small(problems[some], grams[some], backend, stop, control)
-            ahead = {index + place: solution for place, solution in solved.items()}
-        if (solution := ahead.pop(index, None)) is not None:
+            control.begin_turn(first + index, len(problems[some]))
+            if control.ended() is None:
+                begin = None if starts is None else starts[some]
+                ahead = block_smo.solve_small(problems[some], grams[some], backend, stop, control, begin)
+        control.begin_turn(first + index)
+        solution = ahead.pop(index % TOGETHER, None)
+        if solution is not None and solution.status.converged:
             control.report(0, solution.violation, solution.trace.relative_gap(), 1.0)
             yield solution
+        elif solution is not None and solution.steps:
+            yield go_on(problem, gram, backend, stop, control, solution, solution.gradient)
         elif (ended := control.ended()) is not None:
-            yield _untouched(problem, ended)
+            yield _untouched(problem, ended, None if starts is None else starts[index])
         else:
             start = None if starts is None else starts[index]
             yield _solve_one(choice, problem, gram, backend, stop, control, start, options)
+
+
+def go_on(
+    problem: Any,
+    gram: Gram,
+    backend: Backend,
+    stop: Stop,
+    control: Control,
+    solution: Solution,
+    gradient: NDArray[np.float64],
+) -> Solution:
+    """Go on from a solution whose gradient was computed anew, with the fast solver of its kind of problem."""
+    known = solution.beta, gradient
+    solver = crammer_singer.solve if isinstance(problem, CrammerSingerProblem) else block_smo.solve
+    further = solver(problem, gram, backend, stop, control, solution.beta, known)
+    return replace(further, steps=solution.steps + further.steps, trace=solution.trace.followed_by(further.trace))
 
 
 def _solve_one(
@@ -83,6 +109,8 @@ def _solve_one(
 ) -> Solution:
     solver = Solver(crammer_singer.solve) if choice is JOINT else SOLVERS[choice.name]
     told = {"options": options} if options is not None and solver.takes_options else {}
+    if not np.isfinite(stop.tol) and choice.name not in FAST_SOLVERS:
+        stop = replace(stop, tol=FINITE_TOL)
     solution = solver.solve(problem, gram, backend, stop, control, start, **told)
     if solution.status.converged or choice.then is None or control.ended() is not None:
         return solution
@@ -90,9 +118,11 @@ def _solve_one(
     return replace(further, steps=solution.steps + further.steps)
 
 
-def _untouched(problem: DualProblem, status: Status) -> Solution:
-    start = np.zeros_like(problem.linear) if problem.start is None else problem.start
-    return Solution(start, problem.linear.copy(), status, np.inf, 0, Trace(), "none")
+def _untouched(problem: DualProblem, status: Status, start: Vector | None) -> Solution:
+    """Where a problem begins: there was no time for more."""
+    beta = np.zeros_like(problem.linear) if problem.start is None else problem.start
+    beta = beta if start is None else problem.feasible(start)
+    return Solution(beta, problem.linear.copy(), status, np.inf, 0, Trace(), "none", up_to_date=not beta.any())
 
 
 __all__ = [
@@ -105,6 +135,7 @@ __all__ = [
     "Solver",
     "SolverOptions",
     "choose_solver",
+    "go_on",
     "make_options",
     "require_known",
     "solve_each",

@@ -13,6 +13,9 @@ there never reaches the rest of the problem, only where they ended.
 
 A problem that fits into one tile is one tile.
 
+**The end.** Where all violations are within tol but the relative gap is above gap_tol, which a large C can bring about, tol is
+lowered and the loop goes on.
+
 **Arithmetic.** Duals and gradients are float64. Kernel entries are float32 while that suffices: an entry off by e_ij
 puts the gradient off by sum_j e_ij beta_j, so the error grows with |beta|, that is with C. Therefore, when a tile holds
 all free variables and all violators, which is how a run ends, the gradient is computed anew in float64 at its members
@@ -24,14 +27,14 @@ iteration goes on in float64 from where it is.
 from __future__ import annotations
 
 import itertools
+import time
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from maxmargin.backends import Backend, Violation
-from maxmargin.control import Control, Stop
+from maxmargin.backends import NEVER, Backend, Limit, Violation
+from maxmargin.control import Control, Stop, fraction_done
 from maxmargin.formulations import DualProblem
 from maxmargin.gram import Gram
 from maxmargin.solution import Solution, Status, Trace
@@ -59,7 +62,11 @@ ROUNDING = 2.0**-22  # of a float32 kernel entry, relative to the diagonal
 ENTRY_ROUNDING = 2.0**-24  # of an entry that was computed in float64 and then rounded: four standard deviations
 DRAWN = 256  # samples of each group that stand for all, where a start is looked for
 TINY = float(np.finfo(float).tiny)
-IDLE = 1e-14  # relative rise of the dual value that counts as none
+PROBE = 256  # variables of a first tile, from which it is learned how long kernel entries take
+SHARE_OF_TIME = 0.5  # of what is left, for the kernel matrix of a tile
+MOST_TIGHTENINGS = 12  # of tol, for the sake of the gap
+LEAST_TOLERANCE = 1e-15  # of the terms of a gradient: below it is rounding
+IDLE = 1e-14  # rise of the dual value, relative to the size of its terms, that counts as none
 PATIENCE = 20  # iterations without a rise before a run counts as stalled
 INDEFINITE = 1e-6  # relative negative curvature beyond rounding
 
@@ -83,20 +90,18 @@ def solve(
         beta = problem.start.copy() if len(problem) <= TILE else _promising_start(problem, problem.start, gram)
     point, gradient = (np.zeros(len(problem)), problem.linear) if known is None else known
     run = _Run(problem, gram, backend, stop.tol, control, beta, gradient.copy())
-    change = beta - point
-    run.add_to_gradient(np.flatnonzero(change).astype(np.int32), change[change != 0.0])
+    run.add_to_gradient(*_support(beta - point))
     if gram.is_tile and problem.shift is None:
         status = _solve_whole(run, stop)
     elif len(problem) <= TILE and gram.dtype == np.float64:
-        status = _solve_one_tile(run, stop, POLISH)
+        status = _solve_one_tile(run, stop, POLISH if np.isfinite(stop.tol) else None)
     else:
         status = run.iterate(stop)
     run.gram.release()
-    if run.lowest_curvature < -INDEFINITE and status is Status.CONVERGED:
+    if run.indefinite and status is Status.CONVERGED:
         status = Status.STATIONARY
-    return Solution(
-        run.beta, run.gradient, status, run.violation.value, run.steps, run.trace, f"{run.gram.dtype} kernel"
-    )
+    found = run.beta, run.gradient, status, run.violation.value, run.steps, run.trace
+    return Solution(*found, f"{run.gram.dtype} kernel", run.up_to_date)
 
 
 def _promising_start(problem: DualProblem, start: Vector, gram: Gram) -> Vector:
@@ -116,11 +121,13 @@ def _solve_whole(run: _Run, stop: Stop) -> Status:
     could by the end) in float64."""
     light = INNER_REDUCTION * stop.tol / (ENTRY_ROUNDING * run.gram.largest_diagonal())  # the |beta| up to which it cannot
     if run.gram.dtype == np.float32 and np.linalg.norm(run.beta) <= light:
-        status = _solve_one_tile(run, replace(stop, tol=(1.0 - INNER_REDUCTION) * stop.tol))
-        if not status.converged or np.linalg.norm(run.beta) <= light:
+        run.tol = (1.0 - INNER_REDUCTION) * stop.tol
+        status = _solve_one_tile(run, stop)
+        if not status.converged or (np.linalg.norm(run.beta) <= light and run.tol >= 0.5 * stop.tol):
             return status
     if run.gram.dtype == np.float32:
         run.go_on_in_float64()
+    run.tol = min(run.tol, stop.tol)
     return _solve_one_tile(run, stop)
 
 
@@ -130,25 +137,30 @@ def _solve_one_tile(run: _Run, stop: Stop, polish: float | None = None) -> Statu
     tile = run.gram.tile(everything, run.problem.shift)
     for iteration in itertools.count():
         before = run.beta.copy(), run.gradient.copy()
-        steps = run.minimise_tile(tile, run.problem, run.beta, run.gradient, stop.tol)
+        steps = run.minimise_tile(tile, run.problem, run.beta, run.gradient, run.tol)
         if run.unbounded:
             run.beta, run.gradient = before
             return Status.UNBOUNDED
         run.measure()
-        if (ended := run.ended(iteration, stop)) is not None:
+        if polish is not None and run.violation.value <= run.tol:
+            _polish(run, tile, polish)
+            polish = None
+        ended, within = run.ended(iteration, stop), run.violation.value <= run.tol
+        if within and ended is not Status.NOT_SEPARABLE and run.close_enough(stop):
+            return Status.CONVERGED
+        if ended is not None:
             return ended
-        if run.violation.value <= stop.tol:
-            break
-        if steps == 0 or run.idle:
+        if not within and (steps == 0 or run.idle):
             return Status.STALLED
-    if polish is not None:
-        before = run.beta.copy(), run.gradient.copy()
-        run.minimise_tile(tile, run.problem, run.beta, run.gradient, polish, 10 * len(run.problem) + 100)
-        run.measure()
-        if run.violation.value > stop.tol:  # it does not fall with every step, and the steps ran out too early
-            run.beta, run.gradient = before
-            run.measure()
-    return Status.CONVERGED
+    raise AssertionError("unreachable")
+
+
+def _polish(run: _Run, tile: object, tolerance: float) -> None:
+    before = run.beta.copy(), run.gradient.copy(), run.violation
+    run.minimise_tile(tile, run.problem, run.beta, run.gradient, tolerance, 10 * len(run.problem) + 100)
+    run.measure()
+    if run.violation.value > run.tol:  # it does not fall with every step, and the steps ran out too early
+        run.beta, run.gradient, run.violation = before
 
 
 def solve_small(
@@ -157,20 +169,26 @@ def solve_small(
     backend: Backend,
     stop: Stop,
     control: Control,
+    starts: Sequence[Vector] | None = None,
 ) -> dict[int, Solution]:
-    """Those of the problems that are one tile each, solved side by side; without those that want a closer look.
+    """Those of the problems that are one tile each, solved side by side from `starts` or zero. Those that want a closer look have
+    not converged yet.
 
     A float32 tile will do where rounding cannot reach tol: its entries are off by ROUNDING, independently, so the
     gradient is off by about ROUNDING |beta|.
     """
     small = [i for i, problem in enumerate(problems) if len(problem) <= LARGEST_TILE and _batchable(problem)]
-    if not small or stop.gap_tol is not None:
+    if not small or not np.isfinite(stop.tol):
         return {}
     exact = grams[0].dtype == np.float64
     tolerance = stop.tol if exact else INNER_REDUCTION * stop.tol
     joined = DualProblem.join([problems[i] for i in small])
     ends = np.cumsum([len(problems[i]) for i in small])
     beta, gradient = np.zeros(len(joined)), joined.linear.copy()
+    if starts is not None:
+        for i, part in zip(small, _parts(ends), strict=True):
+            beta[part] = problems[i].feasible(starts[i])
+            add_to_gradient(problems[i], grams[i], gradient[part], *_support(beta[part]))
     results = backend.solve_tiles(
         [grams[i] for i in small],
         joined,
@@ -179,28 +197,46 @@ def solve_small(
         gradient,
         tolerance,
         POLISH if exact else tolerance,
-        control.steps_left(STEPS_AT_ONCE),
+        Limit(control.steps_left(STEPS_AT_ONCE), min(control.seconds_left, NEVER)),
     )
-    starts = ends - np.diff(ends, prepend=0)
-    levels = np.repeat([result.level for result in results], ends - starts)
+    firsts = ends - np.diff(ends, prepend=0)
+    levels = np.repeat([result.level for result in results], ends - firsts)
     with np.errstate(over="ignore", invalid="ignore"):  # a problem that is unbounded gets a closer look
-        gaps = np.add.reduceat(joined.gap_terms(beta, gradient, levels), starts)
-        duals = -0.5 * np.add.reduceat(beta * (gradient + joined.linear), starts)
-        norms = np.sqrt(np.add.reduceat(beta**2, starts))
+        gaps = np.add.reduceat(joined.gap_terms(beta, gradient, levels), firsts)
+        duals = -0.5 * np.add.reduceat(beta * (gradient + joined.linear), firsts)
+        norms = np.sqrt(np.add.reduceat(beta**2, firsts))
     settled = exact | (ROUNDING * norms * grams[0].largest_diagonal() <= tolerance)
     solutions = {}
     arithmetic = f"{grams[0].dtype} kernel"
-    for k, (i, result) in enumerate(zip(small, results, strict=True)):
+    for k, (i, result, part) in enumerate(zip(small, results, _parts(ends), strict=True)):
         control.steps += result.steps
-        if result.violation > stop.tol or result.lowest_curvature < -INDEFINITE or not settled[k]:
-            continue
-        part = slice(starts[k], ends[k])
         trace = Trace()
         trace.append(control.seconds, 0, result.violation, float(duals[k]), float(gaps[k]))
-        solutions[i] = Solution(
-            beta[part], gradient[part], Status.CONVERGED, result.violation, result.steps, trace, arithmetic
-        )
+        if result.lowest_curvature < -INDEFINITE:
+            continue
+        done = result.violation <= stop.tol and settled[k] and stop.close(trace.relative_gap())
+        status = Status.CONVERGED if done else Status.STOPPED_BY_OPTION
+        solutions[i] = Solution(beta[part], gradient[part], status, result.violation, result.steps, trace, arithmetic)
     return solutions
+
+
+def _parts(ends: NDArray[np.intp]) -> list[slice]:
+    return [slice(*part) for part in itertools.pairwise([0, *ends.tolist()])]
+
+
+def _support(beta: Vector) -> tuple[Indices, Vector]:
+    """The variables that are not zero, and their values."""
+    support = np.flatnonzero(beta).astype(np.int32)
+    return support, beta[support]
+
+
+def add_to_gradient(problem: DualProblem, gram: Gram, gradient: Vector, rows: Indices, change: Vector) -> None:
+    """What a change of some variables does to the gradient of all."""
+    if not len(rows):
+        return
+    gram.accumulate(rows, change, gradient)
+    if problem.shift is not None:
+        gradient[rows] += problem.shift[rows] * change
 
 
 def _batchable(problem: DualProblem) -> bool:
@@ -224,14 +260,18 @@ class _Run:
         self.problem, self.gram, self.backend, self.control = problem, gram, backend, control
         self.tol = tol
         self.beta, self.gradient = beta, gradient
+        self.up_to_date = True
         self.steps = 0
         self.lowest_curvature = 0.0
         self.trace = Trace()
         self.violation = Violation(np.inf, (), 0)
+        self.relative_gap = np.inf
         self._last_violation = np.inf
         self._worst_violation = 0.0
         self.idle = 0  # iterations since the dual value last rose
         self._corrections = 0
+        self._tightenings = 0
+        self._entry_seconds: float | None = None
         self._exact = gram.dtype == np.float64  # whether the gradient is exact where it decides anything
         n = gram.n_samples
         self._pool_size = max(2 * TILE, int(POOL_SHARE * n)) if pools and n > 4 * TILE and not gram.remembers else 0
@@ -239,14 +279,13 @@ class _Run:
     # --- the loop -------------------------------------------------------------------------------------------------
 
     def iterate(self, stop: Stop | None = None) -> Status:
-        """Improve working sets until the violation is within tol. With a `stop` this is the whole problem: iterations
-        are recorded and reported, and the end is exact."""
+        """Improve working sets until the violation is within tol and the gap within gap_tol. With a `stop` this is the whole
+        problem: iterations are recorded and reported, and the end is exact."""
         for iteration in itertools.count():
             self.measure()
             ended = self.control.ended() if stop is None else self.ended(iteration, stop)
-            if ended is Status.GAP_REACHED:
-                return ended
-            if self.violation.value <= self.tol and (stop is None or self._exact):
+            within = self.violation.value <= self.tol and (stop is None or self._exact)
+            if within and ended is not Status.NOT_SEPARABLE and (stop is None or self.close_enough(stop)):
                 return Status.CONVERGED
             if ended is not None:
                 return ended
@@ -260,14 +299,34 @@ class _Run:
                 moved = self._improve_pool(self._choose(self._pool_size, iteration, ALL_MORE)[0])
             if self.unbounded:
                 return Status.UNBOUNDED
+            if not self.up_to_date:
+                return Status.MAX_SECONDS
             if not moved or self.idle > PATIENCE:
                 return Status.STALLED
         raise AssertionError("unreachable")
 
+    def close_enough(self, stop: Stop) -> bool:
+        """Whether the gap is small enough, or cannot be made smaller; if not, go on with a smaller tol."""
+        if stop.close(self.relative_gap) or self.indefinite or self._tightenings == MOST_TIGHTENINGS:
+            return True
+        tol = stop.tighter(self.tol, self.violation.value, self.relative_gap)
+        if tol <= LEAST_TOLERANCE * self.gram.largest_diagonal() * float(np.abs(self.beta).sum()):
+            return True
+        self._tightenings += 1
+        self.tol = tol
+        return False
+
     def _tile_size(self) -> int:
         """Large enough for all free variables and as many others, if that can be: where many are free, a tile of some of them
-        takes very many small steps."""
-        return min(max(TILE, 2 * self.violation.n_free), LARGEST_TILE)
+        takes very many small steps. No larger than there is time for."""
+        size = min(max(TILE, 2 * self.violation.n_free), LARGEST_TILE)
+        if not self.control.limits_seconds:
+            return size
+        if self._entry_seconds is None:
+            self._fill_tile(np.arange(min(PROBE, len(self.problem)), dtype=np.int32), None)
+        assert self._entry_seconds is not None
+        affordable = np.sqrt(SHARE_OF_TIME * self.control.seconds_left / max(self._entry_seconds, TINY))
+        return int(min(size, max(affordable, PROBE)))
 
     def _choose(self, size: int, seed: int, more: float) -> tuple[Indices, bool]:
         return self.backend.choose_working_set(
@@ -284,8 +343,16 @@ class _Run:
         """Minimise over a dense tile; False if nothing moved."""
         problem = self.problem.restrict(members)
         beta, gradient = self.beta[members], self.gradient[members]
-        self.minimise_tile(self.gram.tile(members, problem.shift), problem, beta, gradient, target)
+        self.minimise_tile(self._fill_tile(members, problem.shift), problem, beta, gradient, target)
         return not self.unbounded and self._move(members, beta)
+
+    def _fill_tile(self, members: Indices, shift: Vector | None) -> object:
+        if not self.control.limits_seconds:
+            return self.gram.tile(members, shift)
+        begun = time.perf_counter()
+        tile = self.gram.tile(members, shift)
+        self._entry_seconds = (time.perf_counter() - begun) / len(members) ** 2
+        return tile
 
     def _improve_pool(self, members: Indices) -> bool:
         """Minimise over a pool, by this loop over the pool alone; False if nothing moved."""
@@ -311,6 +378,9 @@ class _Run:
         members are not all free variables and violators, the gradient is only compared.
         """
         self._corrections += 1
+        if not self._has_time_for(2 * len(members) * int(np.count_nonzero(self.beta))):
+            self.up_to_date = False
+            return True
         exact = self._exact_gradient(members)
         error = SAFETY * float(np.abs(exact - self.gradient[members]).max(initial=0.0))
         if complete and error > NEGLIGIBLE * self.tol:  # then others may be on the wrong side too
@@ -324,7 +394,7 @@ class _Run:
         beta = before.copy()
         if complete and not self.unbounded:
             target = INNER_REDUCTION * max(self.tol, INNER_REDUCTION * self.violation.value)
-            self.minimise_tile(self.gram.tile(members, problem.shift), problem, beta, exact, target)
+            self.minimise_tile(self._fill_tile(members, problem.shift), problem, beta, exact, target)
             self._move(members, beta)
         self.gradient[members] = exact
         off = ROUNDING * float(np.linalg.norm(beta - before)) * self.gram.largest_diagonal()
@@ -341,9 +411,8 @@ class _Run:
         at_most: int = STEPS_AT_ONCE,
     ) -> int:
         """Solve a tile in place; the number of steps it took."""
-        result = self.backend.solve_tile(
-            tile, problem, beta, gradient, tolerance, self.control.steps_left(at_most)
-        )
+        limit = Limit(self.control.steps_left(at_most), min(self.control.seconds_left, NEVER))
+        result = self.backend.solve_tile(tile, problem, beta, gradient, tolerance, limit)
         self.steps += result.steps
         self.control.steps += result.steps
         self.lowest_curvature = min(self.lowest_curvature, result.lowest_curvature)
@@ -354,17 +423,19 @@ class _Run:
         moved = change != 0.0
         if not moved.any():
             return False
-        self.add_to_gradient(members[moved], change[moved])
+        self.up_to_date = self._has_time_for(int(moved.sum()) * self.gram.n_samples)
+        if self.up_to_date:
+            self.add_to_gradient(members[moved], change[moved])
         self.beta[members] = after
         self._exact = self.gram.dtype == np.float64
         return True
 
     def add_to_gradient(self, rows: Indices, change: Vector) -> None:
-        if not len(rows):
-            return
-        self.gram.accumulate(rows, change, self.gradient)
-        if self.problem.shift is not None:
-            self.gradient[rows] += self.problem.shift[rows] * change
+        add_to_gradient(self.problem, self.gram, self.gradient, rows, change)
+
+    def _has_time_for(self, entries: int) -> bool:
+        """Whether so many kernel entries can be computed in the time that is left."""
+        return self._entry_seconds is None or entries * self._entry_seconds <= self.control.seconds_left
 
     # --- from float32 to float64 ----------------------------------------------------------------------------------
 
@@ -375,8 +446,9 @@ class _Run:
         return np.flatnonzero(near).astype(np.int32)
 
     def _exact_gradient(self, at: Indices) -> Vector:
-        support = np.flatnonzero(self.beta).astype(np.int32)
-        gradient = self.gram.exact_sums(support, self.beta[support], at) + self.problem.linear[at]
+        support, beta = _support(self.beta)
+        sums, _ = self.gram.exact_sums(support, beta[None, :], at)
+        gradient: Vector = sums[0] + self.problem.linear[at]
         if self.problem.shift is not None:
             gradient += self.problem.shift[at] * self.beta[at]
         return gradient
@@ -384,16 +456,18 @@ class _Run:
     def go_on_in_float64(self) -> None:
         self.gram = self.gram.in_float64()
         self.gradient = self.problem.linear.copy()
-        support = np.flatnonzero(self.beta).astype(np.int32)
-        self.add_to_gradient(support, self.beta[support])
+        self.add_to_gradient(*_support(self.beta))
         self._exact = True
+
+    @property
+    def indefinite(self) -> bool:
+        """Whether the kernel was seen not to be positive semi-definite."""
+        return self.lowest_curvature < -INDEFINITE
 
     @property
     def unbounded(self) -> bool:
         """Whether the objective was seen to fall for ever: negative curvature, and a box that does not end."""
-        if self.lowest_curvature >= -INDEFINITE:
-            return False
-        return not (np.isfinite(self.problem.upper).all() and np.isfinite(self.problem.lower).all())
+        return self.indefinite and not (np.isfinite(self.problem.upper).all() and np.isfinite(self.problem.lower).all())
 
     def _level(self) -> float | Vector:
         return self.problem.at_variables(self.violation.levels)
@@ -406,26 +480,19 @@ class _Run:
         self._worst_violation = max(self._worst_violation, self.violation.value)
 
     def ended(self, iteration: int, stop: Stop) -> Status | None:
-        """Record and report this iteration; the reason to end, if there is one other than tol."""
+        """Record and report this iteration; the reason to end, if there is one other than tol and gap_tol."""
         problem, violation = self.problem, self.violation
         dual = problem.dual_value(self.beta, self.gradient)
         gap = float(problem.gap_terms(self.beta, self.gradient, self._level()).sum())
-        relative = gap / max(abs(dual + gap), abs(dual), TINY)
         best = max(self.trace.dual, default=-np.inf)
-        self.idle = 0 if dual > best + IDLE * abs(dual) else self.idle + 1
+        size = float(np.abs(self.beta) @ (np.abs(self.gradient) + np.abs(problem.linear)))  # of the terms of the dual value
+        self.idle = 0 if dual > best + IDLE * size else self.idle + 1
         self.trace.append(self.control.seconds, iteration, violation.value, dual, gap)
+        self.relative_gap = self.trace.relative_gap()
         if problem.hard and hulls_meet(problem, self.beta, self.gradient, self.gram.largest_diagonal()):
             return Status.NOT_SEPARABLE
-        told = self.control.report(iteration, violation.value, relative, self._fraction())
-        if stop.gap_tol is not None and relative <= stop.gap_tol:
-            return Status.GAP_REACHED
-        if violation.value <= stop.tol:
-            return None
+        told = self.control.report(iteration, violation.value, self.relative_gap, self._fraction(stop))
         return told or self.control.ended()
 
-    def _fraction(self) -> float:
-        """Log-scale progress of the violation from its worst to tol."""
-        worst, now = self._worst_violation, self.violation.value
-        if now <= self.tol or worst <= self.tol:
-            return 1.0
-        return float(np.log(worst / now) / np.log(worst / self.tol))
+    def _fraction(self, stop: Stop) -> float:
+        return fraction_done(stop, self._worst_violation, self.violation.value, self.relative_gap)

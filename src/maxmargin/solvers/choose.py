@@ -72,13 +72,15 @@ class Situation:
 
 @dataclass(frozen=True)
 class Choice:
-    """The solver that runs, and why; the one that goes on from its point should it fall short of the tolerance; and whether
-    the kernel is to be K + 1, for an intercept that is a weight."""
+    """The solver that runs, and why; the one that goes on from its point should it fall short of the tolerance; whether
+    the kernel is to be K + 1, for an intercept that is a weight; and whether the fast solver continues where a certificate
+    contradicts the claim to have converged. A textbook solver that was asked for ends as its page says."""
 
     name: str
     reason: str
     then: str | None = None
     augments_kernel: bool = False
+    continues: bool = False
 
 
 def choose_solver(name: str, situation: Situation) -> Choice:
@@ -91,7 +93,8 @@ def choose_solver(name: str, situation: Situation) -> Choice:
     if obstacle is not None:
         others = [other for other, solver in SOLVERS.items() if solver.obstacle(situation) is None]
         raise ValueError(f"solver={name!r}: {obstacle}. Here you can use {', '.join(others)}")
-    return Choice(name, f"{name}, as asked", augments_kernel=SOLVERS[name].augments_kernel and situation.intercept)
+    augments = SOLVERS[name].augments_kernel and situation.intercept
+    return Choice(name, f"{name}, as asked", augments_kernel=augments, continues=name == "block-smo")
 
 
 def require_known(name: str, known: Mapping[str, Solver] = SOLVERS) -> None:
@@ -102,11 +105,12 @@ def require_known(name: str, known: Mapping[str, Solver] = SOLVERS) -> None:
 def _automatic(situation: Situation) -> Choice:
     advice = primal_or_dual(situation.n_samples, situation.n_features, situation.feature_dimension)
     if advice.choice == "dual":
-        return Choice("block-smo", f"block-smo, a solver of the dual. {advice.reason}")
+        return Choice("block-smo", f"block-smo, a solver of the dual. {advice.reason}", continues=True)
     obstacle = SOLVERS["lbfgs"].obstacle(situation)
     if obstacle is None and situation.loss == "hinge":
         obstacle = "the hinge has a kink, at which it is slow"
     if obstacle is not None:
-        return Choice("block-smo", f"block-smo, a solver of the dual. Not lbfgs, a solver of the primal: {obstacle}")
+        reason = f"block-smo, a solver of the dual. Not lbfgs, a solver of the primal: {obstacle}"
+        return Choice("block-smo", reason, continues=True)
     reason = f"lbfgs, a solver of the primal; block-smo goes on where it falls short of tol. {advice.reason}"
-    return Choice("lbfgs", reason, then="block-smo")
+    return Choice("lbfgs", reason, then="block-smo", continues=True)

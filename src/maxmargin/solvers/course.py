@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from maxmargin.control import Control, Stop
+from maxmargin.control import Control, Stop, fraction_done
 from maxmargin.formulations import DualProblem
 from maxmargin.gram import Gram
 from maxmargin.solution import Solution, Status, Trace
@@ -57,13 +57,12 @@ class Course:
         gap = float(problem.gap_terms(beta, gradient, problem.best_level(beta, gradient)).sum())
         self._trace.append(self._control.seconds, len(self._trace.gap), violation, dual, gap)
         relative = self._trace.relative_gap()
-        told = self._control.report(len(self._trace.gap) - 1, violation, relative, self._fraction())
+        fraction = fraction_done(stop, max(self._trace.violation), violation, relative)
+        told = self._control.report(len(self._trace.gap) - 1, violation, relative, fraction)
         if self._falls_for_ever(beta, gradient):
             return Status.UNBOUNDED
-        if violation <= stop.tol:
+        if violation <= stop.tol and stop.close(relative):
             return Status.CONVERGED
-        if stop.gap_tol is not None and relative <= stop.gap_tol:
-            return Status.GAP_REACHED
         if hulls_meet(problem, beta, gradient, self._largest_diagonal):
             return Status.NOT_SEPARABLE
         return told or self._control.ended()
@@ -76,8 +75,3 @@ class Course:
         """Whether beta' K beta < 0 and nothing bounds the duals, so that multiples of beta are ever lower."""
         curvature = float(beta @ (gradient - self._problem.linear))
         return self._endless and curvature < -INDEFINITE * self._largest_diagonal * float(beta @ beta)
-
-    def _fraction(self) -> float:
-        """Log-scale progress of the violation from its worst to tol."""
-        worst, now, tol = max(self._trace.violation), self._trace.violation[-1], self._stop.tol
-        return 1.0 if now <= tol else float(np.log(worst / now) / np.log(worst / tol))

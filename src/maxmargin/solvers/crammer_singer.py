@@ -22,8 +22,8 @@ import itertools
 import numpy as np
 from numpy.typing import NDArray
 
-from maxmargin.backends import Backend
-from maxmargin.control import Control, Stop
+from maxmargin.backends import NEVER, Backend, Limit
+from maxmargin.control import Control, Stop, fraction_done
 from maxmargin.formulations import CrammerSingerProblem
 from maxmargin.gram import Gram
 from maxmargin.solution import Solution, Status, Trace
@@ -42,7 +42,9 @@ ROUNDING = 2.0**-22  # of a float32 kernel entry, relative to the diagonal
 MOST_CORRECTIONS = 6  # of a float32 run before it goes on in float64
 POLISH = 1e-12  # the violation to which a small problem is solved in the end
 INDEFINITE = 1e-6  # relative negative curvature beyond rounding
-IDLE = 1e-14  # relative rise of the dual value that counts as none
+MOST_TIGHTENINGS = 12  # of tol, for the sake of the gap
+LEAST_TOLERANCE = 1e-15  # of the terms of a gradient: below it is rounding
+IDLE = 1e-14  # rise of the dual value, relative to the size of its terms, that counts as none
 PATIENCE = 20  # iterations without a rise before a run counts as stalled
 
 
@@ -53,13 +55,17 @@ def solve(
     stop: Stop,
     control: Control,
     start: Matrix | None = None,
+    known: tuple[Matrix, Matrix] | None = None,
 ) -> Solution:
-    """Minimise `problem` over the kernel matrix `gram` from `start`, or from zero."""
-    run = _Run(problem, gram, backend, stop, control)
+    """Minimise `problem` over the kernel matrix `gram` from `start`, or from zero. `known` is a point near it and the gradient
+    there; without it that is zero, and the linear term."""
+    point, gradient = (np.zeros_like(problem.linear), problem.linear) if known is None else known
+    run = _Run(problem, gram, backend, stop, control, point.copy(), gradient.copy())
     if start is not None:
         run.move(np.arange(len(problem), dtype=np.int32), problem.feasible(start))
     status = run.iterate()
-    if status is Status.CONVERGED and gram.dtype == np.float64 and len(problem) <= SMALLEST:
+    small = gram.dtype == np.float64 and len(problem) <= SMALLEST
+    if status is Status.CONVERGED and small and np.isfinite(stop.tol):
         run.polish()
     run.gram.release()
     if run.lowest_curvature < -INDEFINITE and status is Status.CONVERGED:
@@ -72,39 +78,61 @@ class _Run:
     """A point on its way: B, the gradient there, and what has been seen."""
 
     def __init__(
-        self, problem: CrammerSingerProblem, gram: Gram, backend: Backend, stop: Stop, control: Control
+        self,
+        problem: CrammerSingerProblem,
+        gram: Gram,
+        backend: Backend,
+        stop: Stop,
+        control: Control,
+        B: Matrix,
+        gradient: Matrix,
     ) -> None:
         self.problem, self.gram, self.backend, self.stop, self.control = problem, gram, backend, stop, control
-        self.B, self.gradient = np.zeros_like(problem.linear), problem.linear.copy()
+        self.tol = stop.tol
+        self.B, self.gradient = B, gradient
         self.steps = 0
         self.lowest_curvature = 0.0
         self.trace = Trace()
         self._error = 0.0  # of the gradient, by float32 kernel entries, where it decides anything
         self._corrections = 0
         self._idle = 0  # iterations since the dual value last rose
+        self._tightenings = 0
 
     def iterate(self) -> Status:
         """Improve working sets until the violation is within tol, and that in float64."""
         for iteration in itertools.count():
             self.violations = self.problem.violations(self.B, self.gradient)
-            settled = self.violations.max() <= self.stop.tol
+            settled = self.violations.max() <= self.tol
             ended = self._ended(iteration)
-            if ended is not None and (not settled or ended is Status.GAP_REACHED):
-                return ended
-            if settled and self._error <= NEGLIGIBLE * self.stop.tol:
+            exact = self._error <= NEGLIGIBLE * self.tol
+            if settled and exact and self._close_enough():
                 return Status.CONVERGED
-            if settled:
+            if ended is not None:
+                return ended
+            if settled and not exact:
                 self._correct()
             elif not self._improve(self._choose(iteration)) or self._idle > PATIENCE:
                 return Status.STALLED
         raise AssertionError("unreachable")
+
+    def _close_enough(self) -> bool:
+        """Whether the gap is small enough, or cannot be made smaller; if not, go on with a smaller tol."""
+        relative_gap = self.trace.relative_gap()
+        if self.stop.close(relative_gap) or self._tightenings == MOST_TIGHTENINGS:
+            return True
+        tol = self.stop.tighter(self.tol, float(self.violations.max()), relative_gap)
+        if tol <= LEAST_TOLERANCE * self.gram.largest_diagonal() * float(np.abs(self.B).sum()):
+            return True
+        self._tightenings += 1
+        self.tol = tol
+        return False
 
     def _choose(self, seed: int) -> Indices:
         """The violators; as far as there is room the other samples with shares in several rows; and then those which are the
         next to become violators."""
         rng = np.random.default_rng(seed)
         clearance = self.problem.clearance(self.B, self.gradient)
-        violating = self.violations > NEGLIGIBLE * self.stop.tol
+        violating = self.violations > NEGLIGIBLE * self.tol
         size = int(np.clip(ROOM * np.isneginf(clearance).sum(), SMALLEST, LARGEST))
         violators, others = np.flatnonzero(violating), rng.permutation(np.flatnonzero(~violating))
         if len(violators) >= size:
@@ -116,7 +144,7 @@ class _Run:
 
     def _improve(self, members: Indices) -> bool:
         """Minimise over a working set; False if nothing moved."""
-        target = max(INNER_REDUCTION * float(self.violations.max()), LAST_TARGET * self.stop.tol)
+        target = max(INNER_REDUCTION * float(self.violations.max()), LAST_TARGET * self.tol)
         return self._minimise_over(members, target, STEPS_AT_ONCE)
 
     def polish(self) -> None:
@@ -132,7 +160,7 @@ class _Run:
             B,
             gradient,
             target,
-            self.control.steps_left(at_most),
+            Limit(self.control.steps_left(at_most), min(self.control.seconds_left, NEVER)),
         )
         self.steps += result.steps
         self.control.steps += result.steps
@@ -160,14 +188,14 @@ class _Run:
             self.gram.accumulate_each(support, self.B[:, support], self.gradient)
         else:
             clearance = self.problem.clearance(self.B, self.gradient)
-            error = self._correct_at(clearance <= 2.0 * self.stop.tol)
-            self._correct_at((clearance > 2.0 * self.stop.tol) & (clearance <= 2.0 * SAFETY * error))
+            error = self._correct_at(clearance <= 2.0 * self.tol)
+            self._correct_at((clearance > 2.0 * self.tol) & (clearance <= 2.0 * SAFETY * error))
         self._error = 0.0
 
     def _correct_at(self, near: NDArray[np.bool_]) -> float:
         """The largest error that was there."""
         at, support = np.flatnonzero(near).astype(np.int32), self._support()
-        exact = self.gram.exact_sums_each(support, self.B[:, support], at) + self.problem.linear[:, at]
+        exact = self.gram.exact_sums(support, self.B[:, support], at)[0] + self.problem.linear[:, at]
         error = float(np.abs(exact - self.gradient[:, at]).max(initial=0.0))
         self.gradient[:, at] = exact
         return error
@@ -183,15 +211,9 @@ class _Run:
         dual = self.problem.dual_value(self.B, self.gradient)
         gap = float(self.problem.gap_terms(self.B, self.gradient).sum())
         best = max(self.trace.dual, default=-np.inf)
-        self._idle = 0 if dual > best + IDLE * abs(dual) else self._idle + 1
+        size = float(np.vdot(np.abs(self.B), np.abs(self.gradient) + np.abs(self.problem.linear)))  # of the terms of that value
+        self._idle = 0 if dual > best + IDLE * size else self._idle + 1
         self.trace.append(self.control.seconds, iteration, violation, dual, gap)
         relative = self.trace.relative_gap()
-        told = self.control.report(iteration, violation, relative, self._fraction())
-        if self.stop.gap_tol is not None and relative <= self.stop.gap_tol:
-            return Status.GAP_REACHED
-        return told or self.control.ended()
-
-    def _fraction(self) -> float:
-        """Log-scale progress of the violation from its worst to tol."""
-        worst, now, tol = max(self.trace.violation), self.trace.violation[-1], self.stop.tol
-        return 1.0 if now <= tol else float(np.log(worst / now) / np.log(worst / tol))
+        fraction = fraction_done(self.stop, max(self.trace.violation), violation, relative)
+        return self.control.report(iteration, violation, relative, fraction) or self.control.ended()

@@ -23,7 +23,7 @@ import scipy.linalg
 from numpy.typing import NDArray
 from scipy.linalg import lapack
 
-from maxmargin.control import Control
+from maxmargin.control import Control, Stop
 from maxmargin.solution import Status, Trace
 
 Vector = NDArray[np.float64]
@@ -78,6 +78,10 @@ class RidgeProblem:
         """r at c = `scaled`, given `sums` = K beta."""
         return self.root * (self.target - sums) - self.alpha * scaled
 
+    def accepted_residual(self, tol: float) -> Vector:
+        """What may be left of the normal equations of each output: `tol` times its largest target."""
+        return np.asarray(tol * np.abs(self.root * self.target).max(axis=0, initial=0.0))
+
     def primal_value(self, scaled: Matrix, sums: Matrix) -> float:
         errors = self.root * (self.target - sums)
         return float(0.5 * np.sum(errors**2) + 0.5 * self.alpha * np.sum(self.root * scaled * sums))
@@ -96,13 +100,13 @@ class RidgeSolution:
 
 
 class _Run:
-    """One run: the problem, when it has reached tol, and how it went. `tol` is relative to the largest target."""
+    """One run: the problem, when it may stop, and how it went."""
 
-    def __init__(self, problem: RidgeProblem, K: KernelMatrix, tol: float, control: Control) -> None:
-        self.problem, self.K, self.control = problem, K, control
+    def __init__(self, problem: RidgeProblem, K: KernelMatrix, stop: Stop, control: Control) -> None:
+        self.problem, self.K, self.stop, self.control = problem, K, stop, control
         self.root = problem.root
         self.right = self.root * problem.target
-        self.accepted = tol * np.abs(self.right).max(axis=0, initial=0.0)
+        self.accepted = problem.accepted_residual(stop.tol)
         self.trace = Trace()
 
     def product(self, vectors: Matrix) -> Matrix:
@@ -111,6 +115,10 @@ class _Run:
 
     def reached(self, residual: Matrix) -> bool:
         return bool((np.abs(residual).max(axis=0, initial=0.0) <= self.accepted).all())
+
+    def close(self) -> bool:
+        """Whether the gap that was measured last is small enough; before any, that there is nothing to fit."""
+        return not self.trace.gap or self.stop.close(self.trace.relative_gap())
 
     def measure(self, scaled: Matrix) -> tuple[Matrix, Matrix]:
         """K beta, and the residual."""
@@ -127,14 +135,14 @@ class _Run:
         scaled, residual = np.zeros_like(self.right), self.right
         sums = np.zeros_like(self.right)
         status, lowest = None, np.inf
-        while status is None and not self.reached(residual):
+        while status is None and not (self.reached(residual) and self.close()):
             change, status = self._conjugate_gradients(residual, precondition, patience)
             scaled = scaled + change
             sums, residual = self.measure(scaled)
             if status is None and self.trace.gap[-1] > 0.25 * lowest:
                 status = Status.STALLED
             lowest = self.trace.gap[-1]
-        status = Status.CONVERGED if self.reached(residual) else status
+        status = Status.CONVERGED if self.reached(residual) and self.close() else status
         return RidgeSolution(scaled, sums, status or Status.STALLED, self.control.steps, self.trace, arithmetic)
 
     def _conjugate_gradients(
@@ -184,11 +192,11 @@ def factor_dtype(problem: RidgeProblem, K: KernelMatrix) -> np.dtype[Any]:
 
 
 def solve_by_factor(
-    problem: RidgeProblem, K: KernelMatrix, tol: float, control: Control, dtype: np.dtype[Any]
+    problem: RidgeProblem, K: KernelMatrix, stop: Stop, control: Control, dtype: np.dtype[Any]
 ) -> RidgeSolution:
     """Factor once, then refine: a step or two in float64, a few more in float32."""
     while True:
-        run = _Run(problem, K, tol, control)
+        run = _Run(problem, K, stop, control)
         solve = _factor(problem, K, dtype)
         if solve is not None:
             solution = run.refine(solve, PATIENCE[dtype], f"{dtype} factor, float64 refinement")
@@ -236,10 +244,10 @@ def _upper_triangle(problem: RidgeProblem, K: KernelMatrix, dtype: np.dtype[Any]
 
 
 def solve_by_conjugate_gradients(
-    problem: RidgeProblem, K: KernelMatrix, tol: float, control: Control, n_landmarks: int, rng: np.random.Generator
+    problem: RidgeProblem, K: KernelMatrix, stop: Stop, control: Control, n_landmarks: int, rng: np.random.Generator
 ) -> RidgeSolution:
     """Without the matrix in memory: a product with it costs n^2 kernel values, computed anew each time."""
-    run = _Run(problem, K, tol, control)
+    run = _Run(problem, K, stop, control)
     landmarks = np.sort(rng.choice(len(K), min(n_landmarks, len(K)), replace=False))
     return run.refine(_nystroem(problem, K, landmarks), 2 * len(K) + 10, "float64")
 
@@ -282,7 +290,7 @@ def safe_rate(problem: RidgeProblem, K: KernelMatrix) -> float:
 def solve_by_gradient_ascent(
     problem: RidgeProblem,
     K: KernelMatrix,
-    tol: float,
+    stop: Stop,
     control: Control,
     batch_size: int,
     rate: float,
@@ -293,7 +301,7 @@ def solve_by_gradient_ascent(
     An epoch is a random permutation of the samples, cut into batches. After each the gap is measured.
     """
     n, target, weight = len(K), problem.target, problem.weight[:, None]
-    run = _Run(problem, K, tol, control)
+    run = _Run(problem, K, stop, control)
     beta = np.zeros_like(target)
     status: Status | None = None
     while status is None:
@@ -304,7 +312,7 @@ def solve_by_gradient_ascent(
         control.steps += 1
         scaled = np.divide(beta, run.root, out=np.zeros_like(beta), where=run.root > 0.0)
         sums, residual = run.measure(scaled)
-        if run.reached(residual):
+        if run.reached(residual) and run.close():
             status = Status.CONVERGED
         elif not run.trace.gap[-1] <= DIVERGED * 0.5 * np.sum(run.right**2):
             status = Status.UNBOUNDED

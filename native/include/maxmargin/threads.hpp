@@ -1,0 +1,19 @@
+// How many threads a parallel region gets.
+//
+// OpenMP's threads do not survive a fork, and libgomp waits for them for ever if a forked process asks for them. So a process that
+// was forked (multiprocessing, joblib) computes with one thread.
+#pragma once
+#include <cstdint>
+
+namespace maxmargin {
+
+inline constexpr std::int64_t entries_worth_threads = 1 << 18;  // kernel entries: fewer are done before a second thread has woken up
+
+// What OpenMP would use by default; one in a forked process.
+int n_threads();
+// The same for work on so many kernel entries: one thread if they are few.
+inline int threads_for(std::int64_t entries) { return entries > entries_worth_threads ? n_threads() : 1; }
+// To be called once, before any fork.
+void watch_for_forks();
+
+}  // namespace maxmargin

@@ -1,0 +1,215 @@
+"""Solve, prove, and go on where the proof contradicts the solver.
+
+A solver claims that it is done; it judges by a gradient that it has kept up to date, in whatever arithmetic. The certificate is
+computed from the dual point alone, by other code, and decides what the status says (`decide`). Where it contradicts the claim of
+the fast solver, that goes on from the same point with the certificate's gradient, in float64 and to a smaller tolerance, for as
+long as that helps (`settle`). The point with the smallest certified gap is kept.
+
+Textbook solvers are never continued: they end as their page says, and their status tells what came of it.
+"""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maxmargin.backends import Backend
+from maxmargin.certificates import Certificate, Gradient, certify, certify_jointly, recompute, recompute_jointly
+from maxmargin.control import Control, Stop
+from maxmargin.formulations import CrammerSingerProblem, DualProblem
+from maxmargin.gram import Gram
+from maxmargin.solution import Solution, Status
+from maxmargin.solvers import Choice, SolverOptions, go_on, solve_each
+from maxmargin.solvers.separability import hulls_meet
+
+Vector = NDArray[np.float64]
+#: The levels that a model is kept with, from the best ones (for one group, minus the bias).
+Levels = Callable[[Vector], Vector]
+
+MOST_CONTINUATIONS = 6
+LARGE_ENTRIES = 1e3  # of the kernel matrix: with these, what rounding leaves of the sums of duals counts
+WORTH_GOING_ON = 0.9  # of the gap before: a smaller one is progress
+ABSURD = 1e-6  # of a primal value: a dual value that is above it by more cannot be
+#: Claims that a solver may be wrong about because its gradient has drifted.
+DOUBTFUL = (Status.CONVERGED, Status.GAP_REACHED, Status.STALLED)
+SHORT_OF_CLAIM = {True: Status.STALLED, False: Status.STOPPED_BY_OPTION}  # by whether the solver can go on
+
+
+class Case(ABC):
+    """A problem with its kernel matrix: how a point of it is proved."""
+
+    def __init__(self, problem: Any, gram: Gram) -> None:
+        self.problem, self.gram = problem, gram
+
+    def nothing(self, solution: Solution) -> Solution:
+        """Where a run begins that is told nothing: the start of the problem, or zero."""
+        beta = np.zeros_like(self.problem.linear) if self.problem.start is None else self.problem.start
+        return replace(solution, beta=beta, gradient=self.problem.linear, up_to_date=not beta.any())
+
+    @abstractmethod
+    def value_of_nothing(self) -> float:
+        """The primal value of a machine that says nothing: no dual value is above it. Infinite if there is none."""
+
+    def is_absurd(self, proof: Certificate) -> bool:
+        """Whether a dual value cannot be: it is negative, as that of zero is not, or above a primal value."""
+        most = self.value_of_nothing()
+        slack = proof.rounding + proof.value_error + ABSURD * most
+        return most < np.inf and not -slack <= proof.dual <= most + slack
+
+    def tidy(self, solution: Solution) -> Solution:
+        """The solution without what rounding has left, where that counts."""
+        return solution
+
+    @abstractmethod
+    def gradient(self, solution: Solution) -> Gradient:
+        """The gradient at the point of a solution, recomputed."""
+
+    @abstractmethod
+    def certificate(self, solution: Solution, gradient: Gradient, started: float) -> Certificate: ...
+
+
+class BinaryCase(Case):
+    """A `DualProblem`; `levels` may move the levels of the model that is kept."""
+
+    def __init__(self, problem: DualProblem, gram: Gram, levels: Levels | None = None) -> None:
+        super().__init__(problem, gram)
+        self._levels = levels
+
+    def tidy(self, solution: Solution) -> Solution:
+        if not self.problem.coupled or self.gram.largest_diagonal() <= LARGE_ENTRIES:
+            return solution
+        return replace(solution, beta=self.problem.with_exact_sums(solution.beta))
+
+    def value_of_nothing(self) -> float:
+        problem = self.problem
+        if problem.start is not None or problem.hard:
+            return np.inf
+        zero = np.zeros(len(problem))
+        return float(problem.gap_terms(zero, problem.linear, problem.best_level(zero, problem.linear)).sum())
+
+    def gradient(self, solution: Solution) -> Gradient:
+        support = np.flatnonzero(solution.beta).astype(np.int32)
+        beta = solution.beta[support][None, :]
+
+        def sums(at: NDArray[np.int32]) -> tuple[Vector, Vector | float]:
+            values, error = self.gram.exact_sums(support, beta, at)
+            return values[0], np.broadcast_to(error, values.shape)[0]
+
+        claim = solution.gradient if solution.up_to_date and not self.gram.sums_are_cheap else None
+        return recompute(self.problem, solution.beta, sums, claim)
+
+    def certificate(self, solution: Solution, gradient: Gradient, started: float) -> Certificate:
+        levels = self.problem.levels(solution.beta, gradient.values)
+        if self._levels is not None:
+            levels = self._levels(levels)
+        support = np.flatnonzero(solution.beta).astype(np.int32)
+
+        def largest_norm() -> float:
+            return self.gram.largest_norm(support, solution.beta[support])
+
+        proof = certify(self.problem, solution.beta, gradient, largest_norm, levels, started)
+        if not self.problem.coupled:  # then a bias is a weight like the others, if there is one
+            return replace(proof, bias=self.gram.constant_weight(support, solution.beta[support]))
+        return replace(proof, bias=proof.bias - self.gram.offset(support, solution.beta[support]))
+
+
+class JointCase(Case):
+    """A `CrammerSingerProblem`."""
+
+    problem: CrammerSingerProblem
+
+    def value_of_nothing(self) -> float:
+        return float(self.problem.gap_terms(np.zeros_like(self.problem.linear), self.problem.linear).sum())
+
+    def gradient(self, solution: Solution) -> Gradient:
+        support = np.flatnonzero(solution.beta.any(axis=0)).astype(np.int32)
+        B = np.ascontiguousarray(solution.beta[:, support])
+        claim = solution.gradient if solution.up_to_date else None
+        return recompute_jointly(self.problem, solution.beta, lambda at: self.gram.exact_sums(support, B, at), claim)
+
+    def certificate(self, solution: Solution, gradient: Gradient, started: float) -> Certificate:
+        return certify_jointly(self.problem, solution.beta, gradient, started)
+
+
+def make_case(problem: Any, gram: Gram, levels: Levels | None = None) -> Case:
+    return JointCase(problem, gram) if isinstance(problem, CrammerSingerProblem) else BinaryCase(problem, gram, levels)
+
+
+def train_each(
+    choice: Choice,
+    cases: Sequence[Case],
+    backend: Backend,
+    stop: Stop,
+    control: Control,
+    starts: Sequence[Vector] | None = None,
+    options: SolverOptions | None = None,
+) -> Iterator[tuple[Solution, Certificate]]:
+    """Solve several problems over one kernel matrix and prove each solution, in their order, each when it is asked for."""
+    first = control.machine
+    problems, grams = [case.problem for case in cases], [case.gram for case in cases]
+    claims = solve_each(choice, problems, grams, backend, stop, control, starts, options)
+    for number, (case, claim) in enumerate(zip(cases, claims, strict=True), first):
+        yield settle(choice, case, claim, backend, stop, control)
+        control.machine = number + 1
+
+
+def settle(
+    choice: Choice, case: Case, solution: Solution, backend: Backend, stop: Stop, control: Control
+) -> tuple[Solution, Certificate]:
+    """A solution with its proof and the status that follows from it; a better one, if the proof contradicts its claim."""
+    solution = case.tidy(solution)
+    gradient, proof = _prove(case, solution, control)
+    if not solution.up_to_date:
+        solution = replace(solution, gradient=gradient.values, up_to_date=True)
+    best, best_proof, tol = solution, proof, stop.tol
+    for _ in range(MOST_CONTINUATIONS):
+        done = decide(solution.status, proof, stop, choice.continues).converged
+        if done or solution.status not in DOUBTFUL or not choice.continues or control.ended() is not None:
+            break
+        if proof.kkt_violation <= tol:
+            tol = stop.tighter(tol, proof.kkt_violation, proof.relative_gap)
+        stricter = Stop(tol, stop.gap_tol)
+        further = go_on(case.problem, case.gram.in_float64(), backend, stricter, control, solution, gradient.values)
+        solution = case.tidy(further)
+        gradient, proof = _prove(case, solution, control)
+        worth_it = proof.gap < WORTH_GOING_ON * best_proof.gap or proof.meets(stop.tol, stop.gap_tol)
+        if proof.gap < best_proof.gap or worth_it:
+            best, best_proof = solution, proof
+        if not worth_it:
+            break
+    if choice.continues and not best_proof.meets(stop.tol, stop.gap_tol) and case.is_absurd(best_proof):
+        best = case.nothing(best)  # rounding has led astray: no machine is better than this one
+        best_proof = _prove(case, best, control)[1]
+    status = decide(best.status, best_proof, stop, choice.continues)
+    if status is Status.NOT_SEPARABLE and not _proves_inseparable(case, best):
+        status = Status.STALLED
+    if status.converged and stop.gap_tol is not None and not best_proof.holds(stop.gap_tol):  # it is all rounding
+        best_proof = replace(best_proof, relative_gap=0.0)
+    return replace(best, status=status), best_proof
+
+
+def _prove(case: Case, solution: Solution, control: Control) -> tuple[Gradient, Certificate]:
+    with control.clock_stopped():
+        started = time.perf_counter()
+        gradient = case.gradient(solution)
+        return gradient, case.certificate(solution, gradient, started)
+
+
+def decide(claim: Status, proof: Certificate, stop: Stop, continues: bool = True) -> Status:
+    """What may be said of a point: what its certificate proves, or how the run ended that fell short of it."""
+    if claim in (Status.NOT_SEPARABLE, Status.UNBOUNDED, Status.STATIONARY):
+        return claim
+    if proof.meets(stop.tol, stop.gap_tol):
+        return Status.CONVERGED if np.isfinite(stop.tol) else Status.GAP_REACHED
+    return SHORT_OF_CLAIM[continues] if claim.converged else claim
+
+
+def _proves_inseparable(case: Case, solution: Solution) -> bool:
+    gradient = case.gradient(solution).values
+    return hulls_meet(case.problem, solution.beta, gradient, case.gram.largest_diagonal())
