@@ -28,6 +28,7 @@ from maxmargin.formulations import (
     one_class_problem,
     regression_problem,
 )
+from maxmargin.io import DataFileError
 
 RNG = np.random.default_rng(0)
 BINARY = make_classification(
@@ -687,7 +688,7 @@ def test_models_that_cannot_be_audited(tmp_path: Any) -> None:
         audit(GridSearchCV(sklearn.svm.SVC(), {"C": [1.0]}).fit(X, y), X, y)
     with pytest.raises(TypeError, match="model is a dict, not a machine"):
         audit({}, X, y)
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(DataFileError, match="no such file"):
         audit(tmp_path / "absent.model", X, y)
     with pytest.raises(ValueError, match="with a precomputed kernel it must be the dense kernel matrix"):
         audit(sklearn.svm.SVC(kernel=lambda A, B: A @ B.T).fit(X, y), X, y, kernel="precomputed")

@@ -172,7 +172,7 @@ def test_interrupted_before_there_is_a_model(run, monkeypatch):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(SVC, "fit", fit)
-    assert "Aborted" in run("train", "--dataset", "iris", code=1).stderr
+    assert run("train", "--dataset", "iris", code=130).stderr == "interrupted\n"
     assert list(Path().iterdir()) == []
 
 

@@ -257,7 +257,7 @@ LIBSVM_FAULTS = {
     "nan": ("# remark\n1 1:2\n2 1:nan\n", 3, "NaN or infinite"),
     "infinite": ("1 1:2\n\n2 1:1 2:inf\n", 3, "NaN or infinite"),
     "nan label": ("1 1:2\nnan 1:1\n", 2, "a label that is NaN"),
-    "text label": ("1 1:2\nspam 1:1\n", 2, "the label 'spam' is not a number"),
+    "text label": ("1 1:2\nspam 1:1\n", 2, "the label 'spam' is not a finite number"),
     "several labels": ("1 1:2\n1,2 1:1\n", 2, "several labels"),
     "binary": (b"1 1:2\n2 \0\n", 2, "NUL byte"),
 }

@@ -69,7 +69,8 @@ ROOMS = {
     "optimality": Room({"formulations", "geometry"}, {"numpy", "scipy"}),
     # the guests: public attributes of fitted models
     "audits": Room(
-        {"backends", "certificates", "estimators", "formulations", "gram", "kernels", "multiclass"}, {"numpy", "scipy", "sklearn"}
+        {"backends", "certificates", "estimators", "formulations", "gram", "io", "kernels", "multiclass"},
+        {"numpy", "scipy", "sklearn"},
     ),
     "io": Room(set(), {"numpy", "scipy", "sklearn"}),
     "plots": Room({"geometry", "losses", "optimality"}, {"matplotlib", "numpy", "scipy", "sklearn"}),

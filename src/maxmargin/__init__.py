@@ -1,19 +1,40 @@
-"""maxmargin: exact support vector machines, each with a duality-gap certificate."""
+"""maxmargin: exact support vector machines, each with a duality-gap certificate.
 
-from importlib.metadata import PackageNotFoundError, version
+What `__all__` lists is imported when it is used for the first time: NumPy, SciPy and scikit-learn take a second to import, and
+the command line has to answer Ctrl-C during that second too.
+"""
 
-from maxmargin.audits import Audit, audit
-from maxmargin.certificates import Certificate
-from maxmargin.estimators import SVC, SVR, KernelRegressor, NuSVC, NuSVR, OneClassSVM
-from maxmargin.estimators.probabilities import loo_decisions
-from maxmargin.model_selection import SVCCV, SVRCV, C_path
-from maxmargin.primal_or_dual import primal_or_dual
-from maxmargin.solution import Status
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-try:
-    __version__ = version("maxmargin")
-except PackageNotFoundError:  # running from a source tree that is not installed
-    __version__ = "0+unknown"
+from maxmargin.primal_or_dual import primal_or_dual  # now: later, its module would stand under the same name
+
+if TYPE_CHECKING:
+    from maxmargin.audits import Audit, audit
+    from maxmargin.certificates import Certificate
+    from maxmargin.estimators import SVC, SVR, KernelRegressor, NuSVC, NuSVR, OneClassSVM
+    from maxmargin.estimators.probabilities import loo_decisions
+    from maxmargin.model_selection import SVCCV, SVRCV, C_path
+    from maxmargin.solution import Status
+
+    __version__: str
+
+_MODULE_OF = {
+    "SVC": "estimators",
+    "SVCCV": "model_selection",
+    "SVR": "estimators",
+    "SVRCV": "model_selection",
+    "Audit": "audits",
+    "C_path": "model_selection",
+    "Certificate": "certificates",
+    "KernelRegressor": "estimators",
+    "NuSVC": "estimators",
+    "NuSVR": "estimators",
+    "OneClassSVM": "estimators",
+    "Status": "solution",
+    "audit": "audits",
+    "loo_decisions": "estimators.probabilities",
+}
 
 __all__ = [
     "SVC",
@@ -33,3 +54,38 @@ __all__ = [
     "loo_decisions",
     "primal_or_dual",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """A public name, the version, or a module such as `maxmargin.kernels`; asked for once, and then kept."""
+    if name in _MODULE_OF:
+        value = getattr(import_module(f"maxmargin.{_MODULE_OF[name]}"), name)
+    elif name == "__version__":
+        value = _version()
+    else:
+        value = _module(name)
+    globals()[name] = value
+    return value
+
+
+def _version() -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("maxmargin")
+    except PackageNotFoundError:  # running from a source tree that is not installed
+        return "0+unknown"
+
+
+def _module(name: str) -> Any:
+    try:
+        if not name.startswith("_"):
+            return import_module(f"maxmargin.{name}")
+    except ModuleNotFoundError as error:
+        if error.name != f"maxmargin.{name}":  # a module of ours that needs a package that is not installed
+            raise
+    raise AttributeError(f"module 'maxmargin' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

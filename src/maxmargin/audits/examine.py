@@ -40,6 +40,8 @@ from maxmargin.kernels import make_kernel, resolve_gamma
 Vector = NDArray[np.float64]
 
 ROUNDED_SUMS = 1e-12  # of the sizes of the coefficients: what float64 leaves of a sum that is zero
+LARGEST_COEFFICIENT = 1e100  # or intercept; and
+LARGEST_SUM = 1e150  # of kernel values times coefficients: float64 holds the products of these
 NEAR = 1e4  # times the rounding of the coefficients, relative to the box: at the bound
 
 
@@ -86,6 +88,7 @@ def audit(
     fitted = replace(_read(model), **{name: value for name, value in given.items() if value is not None})
     if isinstance(fitted.class_weight, str) and fitted.class_weight == UNREADABLE_WEIGHTS:
         raise ValueError("class_weight: LIBSVM's svm_model does not keep them: pass class_weight={label: weight, ...}")
+    _require_moderate(fitted)
     X = _samples(fitted, X)
     weights = validation.sample_weights(sample_weight, X)
     validation.require_weight(weights)
@@ -105,6 +108,14 @@ def _read(model: Any) -> Fitted:
     if isinstance(model, str | PathLike):
         return read_model_file(model)
     return read_svm_model(model) if is_svm_model(model) else read_attributes(model)
+
+
+def _require_moderate(fitted: Fitted) -> None:
+    """Refuse numbers that no fit gives: with them the values of the problem would be infinite, or not numbers."""
+    for name, values in (("a dual coefficient", fitted.coefficients), ("an intercept", fitted.intercepts)):
+        largest = float(np.abs(values).max(initial=0.0))
+        if not largest <= LARGEST_COEFFICIENT:
+            raise ValueError(f"the model has {name} of size {largest:.3g}, too large to be audited: was it changed or damaged?")
 
 
 def _samples(fitted: Fitted, X: Any) -> Any:
@@ -170,7 +181,13 @@ def _examine(posed: Posed, precision: float) -> Finding:
 def _kernel_sums(gram: Gram, beta: Vector) -> tuple[Vector, Vector]:
     """K beta, every entry in float64, and by how much rounding may have put each off."""
     support = np.flatnonzero(beta).astype(np.int32)
-    sums, error = gram.exact_sums(support, beta[support][None, :], np.arange(len(beta), dtype=np.int32))
+    with np.errstate(over="ignore", invalid="ignore"):
+        sums, error = gram.exact_sums(support, beta[support][None, :], np.arange(len(beta), dtype=np.int32))
+    if not np.abs(sums).max(initial=0.0) <= LARGEST_SUM:
+        raise ValueError(
+            "the kernel values are too large to be audited: are gamma, coef0 and degree those of the fit, and are the features "
+            "scaled as they were for it?"
+        )
     return sums[0], np.broadcast_to(error, sums.shape)[0]
 
 

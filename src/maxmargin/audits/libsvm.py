@@ -7,10 +7,9 @@ numbers of the support vectors, and prints their features with eight digits.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,9 +17,8 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from maxmargin.audits.fitted import Fitted
+from maxmargin.audits.model_file import KERNEL_TYPES, SVM_TYPES, parse_model_file
 
-SVM_TYPES = {"c_svc": "SVC", "nu_svc": "NuSVC", "one_class": "OneClassSVM", "epsilon_svr": "SVR", "nu_svr": "NuSVR"}
-KERNEL_TYPES = {"linear": "linear", "polynomial": "poly", "rbf": "rbf", "sigmoid": "sigmoid", "precomputed": "precomputed"}
 PRINTED_DIGITS = 8  # of a feature in a model file
 
 
@@ -93,66 +91,17 @@ UNREADABLE_WEIGHTS = "unreadable"
 
 def read_model_file(path: str | PathLike[str]) -> Fitted:
     """A file that `svm_save_model` or `svm-train` wrote."""
-    with Path(path).open(encoding="utf-8", errors="replace") as lines:
-        header = _header(path, lines)
-        n_rows = int(header["nr_class"][0]) - 1
-        coefficients, rows = _support_vectors(path, lines, n_rows, len(header))
-    if len(rows) != int(header["total_sv"][0]):
-        raise ValueError(f"{path}: {len(rows)} support vectors where its header says {header['total_sv'][0]}: was it cut off?")
-    kinds = {"gamma": float, "coef0": float, "degree": int}
+    file = parse_model_file(path)
     return Contents(
-        svm_type=header["svm_type"][0],
-        kernel_type=header["kernel_type"][0],
-        coefficients=np.array(coefficients, dtype=np.float64).reshape(len(rows), n_rows).T,
-        rho=[float(value) for value in header["rho"]],
-        rows=rows,
-        labels=[int(label) for label in header.get("label", [])],
-        n_support=[int(count) for count in header.get("nr_sv", [])],
-        more={name: kind(header[name][0]) for name, kind in kinds.items() if name in header} | {"digits": PRINTED_DIGITS},
+        svm_type=file.svm_type,
+        kernel_type=file.kernel_type,
+        coefficients=np.array(file.coefficients, dtype=np.float64).T,
+        rho=file.rho,
+        rows=file.rows,
+        labels=file.labels,
+        n_support=file.n_support,
+        more=file.parameters | {"digits": PRINTED_DIGITS},
     ).as_fitted()
-
-
-def is_model_file(path: str | PathLike[str]) -> bool:
-    """Whether the file begins as LIBSVM's model files do."""
-    with Path(path).open("rb") as file:
-        return file.read(9) == b"svm_type "
-
-
-def _header(path: str | PathLike[str], lines: Iterator[str]) -> dict[str, list[str]]:
-    """The words after each keyword, up to the line SV."""
-    header: dict[str, list[str]] = {}
-    for line in lines:
-        name, *values = line.split() or [""]
-        if name == "SV":
-            break
-        if not header and name != "svm_type":
-            raise ValueError(f"{path}: not a LIBSVM model file, which begins with 'svm_type'; for a pickled model pass the model")
-        header[name] = values
-    needed = ("svm_type", "kernel_type", "nr_class", "total_sv", "rho")
-    missing = [name for name in needed if not header.get(name)]
-    if missing:
-        raise ValueError(f"{path}: no {missing[0]} in its header: was it cut off?")
-    for name, known in (("svm_type", SVM_TYPES), ("kernel_type", KERNEL_TYPES)):
-        if header[name][0] not in known:
-            raise ValueError(f"{path}: {name} {header[name][0]}: must be one of {', '.join(known)}")
-    return header
-
-
-def _support_vectors(
-    path: str | PathLike[str], lines: Iterator[str], n_rows: int, n_before: int
-) -> tuple[list[list[float]], list[dict[int, float]]]:
-    coefficients, rows = [], []
-    for number, line in enumerate(lines, start=n_before + 2):
-        words = line.split()
-        try:
-            coefficients.append([float(word) for word in words[:n_rows]])
-            pairs = (word.split(":") for word in words[n_rows:])
-            rows.append({int(index): float(value) for index, value in pairs})
-            if len(words) < n_rows:
-                raise ValueError
-        except ValueError:
-            raise ValueError(f"{path}, line {number}: not {n_rows} coefficients and pairs index:value") from None
-    return coefficients, rows
 
 
 def rows_to_matrix(rows: Sequence[Mapping[int, float]], n_columns: int = 1) -> sp.csr_array:

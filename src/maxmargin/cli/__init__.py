@@ -7,22 +7,44 @@
     picture    a fitted model as a picture
 
 Bad input ends in one line on stderr and exit code 2, an interrupted fit in a saved model and exit
-code 130. click is an extra (`pip install maxmargin[cli]`).
+code 130, Ctrl-C at any other time in exit code 130. click is an extra (`pip install maxmargin[cli]`).
 
 May not enter: numerics. What is printed is read from public attributes of the fitted model.
 """
 
 from __future__ import annotations
 
+import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+INTERRUPTED = 130  # exit code, as shells have it: 128 + SIGINT
 
 
 def main() -> None:
     """Run the command line; the console script `maxmargin` points here."""
     try:
-        from maxmargin.cli.commands import maxmargin
+        with ctrl_c_kills():
+            from maxmargin.cli.commands import maxmargin
     except ModuleNotFoundError as error:
         if error.name != "click":
             raise
         sys.exit("maxmargin: the command line needs click: pip install 'maxmargin[cli]'")
     maxmargin(prog_name="maxmargin")
+
+
+@contextmanager
+def ctrl_c_kills() -> Iterator[None]:
+    """Let Ctrl-C end the process at once and without a word, with what shells report as exit code 130.
+
+    For imports: an exception would end in a traceback of many lines, and not everything that is imported lets it through.
+    """
+    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:  # ignored, as in the background, or handled
+        yield
+        return
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)

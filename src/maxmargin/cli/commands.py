@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import reduce
 from importlib.util import find_spec
+from os import PathLike
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,15 +18,15 @@ import numpy as np
 from scipy.sparse import issparse
 
 from maxmargin import SVC, SVCCV, audits
-from maxmargin.cli import datasets, session
+from maxmargin.cli import INTERRUPTED, datasets, session
 from maxmargin.cli.report import grid_report, report
-from maxmargin.io import read_table
+from maxmargin.io import DataFileError, read_table
+from maxmargin.io.bytes_and_text import open_bytes
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 DEFAULT_PICTURE = Path("maxmargin.png")
 RESCUED_MODEL = Path("maxmargin-interrupted.joblib")  # where Ctrl-C saves, if nothing else is said
-INTERRUPTED = 130  # exit code, as shells have it: 128 + SIGINT
 NOT_PROVED = 1  # exit code
 SHARED_OPTIONS = ("kernel", "loss", "degree", "coef0", "tol", "max_seconds", "cache_size", "multi_class")
 MACHINE_OPTIONS = (*SHARED_OPTIONS, "C", "gamma", "sigma", "gap_tol")
@@ -57,7 +58,18 @@ class NumberOr(click.ParamType):  # type: ignore[type-arg, unused-ignore]
             self.fail(f"{value!r} is not a number and not {' or '.join(self.words)}", param, ctx)
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+class Interruptible(click.Group):
+    """Commands that Ctrl-C ends with one line on stderr and exit code 130, where a command does not do better."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            click.echo("interrupted", err=True)
+            ctx.exit(INTERRUPTED)
+
+
+@click.group(cls=Interruptible, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="maxmargin", message="%(prog)s %(version)s")
 def maxmargin() -> None:
     """Exact support vector machines, each with a certificate of its optimality."""
@@ -167,7 +179,7 @@ def train(file: Path | None, **options: Any) -> None:
         model_path = options["save"] or (RESCUED_MODEL if fitted.interrupted else None)
         if model_path:
             joblib.dump(fitted.pipeline, model_path)
-            click.echo(f"model saved to {model_path}")
+            click.echo(f"model saved to {click.format_filename(model_path)}")
         if fitted.interrupted:
             sys.exit(INTERRUPTED)
         if picture and table.X.shape[1] < 2:
@@ -175,7 +187,7 @@ def train(file: Path | None, **options: Any) -> None:
         elif picture:
             from maxmargin.cli.picture import draw
 
-            click.echo(f"picture written to {draw(table, data, fitted, picture)}")
+            click.echo(f"picture written to {click.format_filename(draw(table, data, fitted, picture))}")
 
 
 @maxmargin.command()
@@ -205,7 +217,7 @@ def tune(file: Path | None, folds: int, **options: Any) -> None:
         if picture:
             from maxmargin.cli.picture import draw_grid
 
-            click.echo(f"picture written to {draw_grid(search, picture)}\n")
+            click.echo(f"picture written to {click.format_filename(draw_grid(search, picture))}\n")
         if interrupted:
             sys.exit(INTERRUPTED)
         if not hasattr(search, "best_estimator_"):
@@ -214,7 +226,7 @@ def tune(file: Path | None, folds: int, **options: Any) -> None:
         click.echo(report(table, data, fitted) + "\n")
         if options["save"]:
             joblib.dump(fitted.pipeline, options["save"])
-            click.echo(f"model saved to {options['save']}")
+            click.echo(f"model saved to {click.format_filename(options['save'])}")
 
 
 @maxmargin.command()
@@ -237,12 +249,13 @@ def predict(model: Path, file: Path, output: Path | None, target: str | None) ->
         _check_folder(output)
         pipeline = _load_model(model)
         table = read_table(file, target, n_features=pipeline.n_features_in_)
-        trained_dense = not issparse(pipeline.steps[-1][1].support_vectors_)
-        labels = pipeline.predict(session.as_trained(table.X, dense=trained_dense))
+        with failure_blamed_on(model):
+            trained_dense = not issparse(pipeline.steps[-1][1].support_vectors_)
+            labels = pipeline.predict(session.as_trained(table.X, dense=trained_dense))
         text = "".join(f"{label}\n" for label in labels)
         if output:
             output.write_text(text, encoding="utf-8")
-            click.echo(f"{len(labels)} labels written to {output}", err=True)
+            click.echo(f"{len(labels)} labels written to {click.format_filename(output)}", err=True)
         else:
             click.echo(text, nl=False)
         if table.y is not None and _same_kind(table.y, labels):
@@ -265,13 +278,13 @@ def audit(model: Path, file: Path, target: str | None, gap_tol: float | None, **
     NuSVR, OneClassSVM or a pipeline that ends in one. Open only those you trust: a joblib file can run any code.
     """
     with bad_input_in_one_line(), warnings_in_one_line():
-        fitted = model if model.is_file() and audits.is_model_file(model) else _unpickle(model)
-        table = read_table(file, target, n_features=getattr(fitted, "n_features_in_", None))
+        fitted = model if audits.is_model_file(model) else _unpickle(model, "a LIBSVM model file, nor one ")
+        with failure_blamed_on(model):
+            n_features = getattr(fitted, "n_features_in_", None)
+        table = read_table(file, target, n_features=n_features)
         given = {name: value for name, value in options.items() if value is not None}
-        try:
+        with failure_blamed_on(model):
             found = audits.audit(fitted, session.as_trained(table.X), table.y, **given)
-        except TypeError as error:  # a file of something else
-            raise BadInput(f"{model}: {error}") from error
         click.echo(str(found))
         if gap_tol is not None and not found.holds(gap_tol):
             sys.exit(NOT_PROVED)
@@ -284,8 +297,27 @@ def bad_input_in_one_line() -> Iterator[None]:
         yield
     except BrokenPipeError:  # the reader of our output has left; click knows what to do
         raise
+    except MemoryError as error:
+        raise BadInput(f"not enough memory: {error}") from error
     except (ValueError, OSError, ImportError) as error:
         raise BadInput(error) from error
+
+
+@contextmanager
+def failure_blamed_on(model: Path) -> Iterator[None]:
+    """An error in the use of a model is one line with the name of its file: what is wrong with a damaged pickle may show late."""
+    try:
+        yield
+    except (click.ClickException, DataFileError):
+        raise
+    except Exception as error:
+        raise BadInput(f"{click.format_filename(model)}: {_what(error)}") from error
+
+
+def _what(error: Exception) -> str:
+    """The message of an error, with its kind where the message was not written for the user of the command line."""
+    written_for_users = isinstance(error, ValueError | TypeError) and str(error)
+    return str(error) if written_for_users else f"{type(error).__name__}: {error}"
 
 
 @contextmanager
@@ -345,20 +377,45 @@ def _check_folder(path: Path | None) -> None:
         raise BadInput(f"{path}: there is no folder {path.parent}")
 
 
-def _unpickle(path: Path) -> Any:
-    if not path.is_file():
-        raise BadInput(f"{path}: no such file")
+def _unpickle(path: Path, nor: str = "") -> Any:
+    """Return what joblib loads from `path`; `nor` names what else the file could have been."""
+    with open_bytes(path):  # a missing file, a folder and a pipe are refused by name
+        pass
     try:
-        return joblib.load(path)
+        model = joblib.load(path)
     except Exception as error:  # a damaged pickle can raise anything
-        raise BadInput(f"{path}: not a model that joblib or `train --save` wrote ({error})") from error
+        not_a_model = f"{'neither ' if nor else 'not a model '}{nor}that joblib or `train --save` wrote"
+        raise BadInput(f"{click.format_filename(path)}: {not_a_model} ({_what(error)})") from error
+    with failure_blamed_on(path):
+        if isinstance(model, str | PathLike):  # which `audit` would take for the name of a file
+            raise TypeError(f"holds a {type(model).__name__}, not a model")
+        _require_sound(model.steps[-1][1] if hasattr(model, "steps") else model)
+    return model
+
+
+def _require_sound(machine: Any) -> None:
+    """Refuse a machine whose arrays do not fit each other: compiled code would read beyond their ends."""
+    vectors, coefficients = (getattr(machine, name, None) for name in ("support_vectors_", "dual_coef_"))
+    if vectors is None or coefficients is None or getattr(machine, "kernel", None) == "precomputed":
+        return
+    for matrix in (vectors, coefficients):
+        if issparse(matrix):
+            matrix.check_format(full_check=True)
+    expected = coefficients.shape[-1], getattr(machine, "n_features_in_", vectors.shape[1])
+    if vectors.shape != expected:
+        raise ValueError(f"the model is damaged: its support vectors have shape {vectors.shape}, and must have {expected}")
+    if machine.support_.shape != expected[:1]:
+        raise ValueError(f"the model is damaged: support_ has shape {machine.support_.shape}, and must have {expected[:1]}")
 
 
 def _load_model(path: Path) -> Any:
     model = _unpickle(path)
-    if not hasattr(model, "steps") or not hasattr(model, "n_features_in_"):
-        kind = type(model).__name__
-        raise BadInput(f"{path}: holds a {kind}, not a model that `train --save` wrote")
+    with failure_blamed_on(path):
+        if not hasattr(model, "steps") or not hasattr(model, "n_features_in_"):
+            kind = type(model).__name__
+            raise BadInput(f"{path}: holds a {kind}, not a model that `train --save` wrote")
+        if not hasattr(model.steps[-1][1], "support_vectors_"):
+            raise BadInput(f"{path}: ends in a {type(model.steps[-1][1]).__name__}, not in a fitted support vector machine")
     return model
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
+from scipy.sparse import csr_matrix, issparse
 from sklearn.base import clone
 from sklearn.model_selection import train_test_split
 
@@ -18,6 +19,7 @@ from maxmargin.plots import decision_boundary, heat_map, principal_plane, save
 
 MOST_SAMPLES = 3000  # in the machine trained for the picture alone
 MOST_SECONDS = 20.0
+MOST_DENSE = 1_000_000  # entries of a matrix that is made dense for the picture
 
 
 def draw(table: Table, data: Split, fitted: Fit, path: Path) -> Path:
@@ -41,7 +43,10 @@ def draw_grid(search: Any, path: Path) -> Path:
 
 
 def _draw_principal_plane(data: Split, fitted: Fit, axes: Any) -> None:
-    X, y = _few(fitted.pipeline[:-1].transform(data.X_train), data.y_train)
+    steps = fitted.pipeline[:-1]
+    X, y = _few(steps.transform(data.X_train) if len(steps) else data.X_train, data.y_train)
+    n_features = X.shape[1]
+    X = _without_empty_columns(X)
     plane, names = principal_plane(X)
     Z = plane.transform(X)
     machine = clone(fitted.machine)
@@ -53,8 +58,21 @@ def _draw_principal_plane(data: Split, fitted: Fit, axes: Any) -> None:
         machine, Z, y, axes,
         feature_names=names,
         note="a machine with the same parameters, trained for this picture on the first two\n"
-        f"principal components of the {X.shape[1]} features ({len(y)} samples)",
+        f"principal components of the {n_features} features ({len(y)} samples)",
     )  # fmt: skip
+
+
+def _without_empty_columns(X: Any) -> Any:
+    """Return X without the columns that hold nothing: they change no principal component, but each would cost memory.
+
+    What is left of a sparse matrix becomes dense where it is small, for principal components of CSR need three columns.
+    """
+    if not issparse(X):
+        return X
+    filled, indices = np.unique(X.indices, return_inverse=True)
+    shape = (X.shape[0], max(len(filled), 2))
+    left = csr_matrix((X.data, indices, X.indptr), shape=shape)
+    return left.toarray() if shape[0] * shape[1] <= MOST_DENSE else left
 
 
 def _few(X: Any, y: NDArray[Any]) -> tuple[Any, NDArray[Any]]:

@@ -19,6 +19,11 @@ from sklearn.utils.validation import check_is_fitted
 from maxmargin.io import Table
 
 DENSE_FROM = 0.5  # share of stored entries from which a sparse matrix is slower than a dense one
+LARGEST_TO_STANDARDIZE = 1e150  # float64 holds its square
+# A target with more classes than MANY_CLASSES and few samples of each is an identifier or a quantity, not a class; a machine
+# for each pair of its values would take minutes and gigabytes.
+MANY_CLASSES = 200
+FEW_SAMPLES = 10  # of a class, on average
 
 
 @dataclass(frozen=True)
@@ -68,9 +73,14 @@ def split(table: Table, test_size: float, seed: int) -> Split:
             f"{table.source}: the target column has fractions, and classes are needed "
             "(name another column with --target)"
         )
+    classes, counts = np.unique(y, return_counts=True)
+    if len(classes) > MANY_CLASSES and len(y) < FEW_SAMPLES * len(classes):
+        raise ValueError(
+            f"{table.source}: {len(classes)} classes for {len(y)} samples (is this the target column? name another with "
+            "--target; SVC in Python takes so many classes)"
+        )
     if test_size == 0:
         return Split(X, X, y, y, has_test=False)
-    classes, counts = np.unique(y, return_counts=True)
     if counts.min() < 2:
         raise ValueError(
             f"{table.source}: class {classes[counts.argmin()]} has a single sample, and a "
@@ -86,6 +96,10 @@ def make_pipeline(machine: Any, X: Any, standardize: bool | None) -> Pipeline:
     """Return machine behind a scaler; standardize=None scales dense data only."""
     if standardize is None:
         standardize = not issparse(X)
+    values = X.data if issparse(X) else X
+    largest = max(float(values.max(initial=0.0)), -float(values.min(initial=0.0)))
+    if standardize and largest > LARGEST_TO_STANDARDIZE:
+        raise ValueError(f"the features have values as large as {largest:.3g}, too large to be standardised: are they mistakes?")
     scale = [("scale", StandardScaler(with_mean=not issparse(X)))] if standardize else []
     return Pipeline([*scale, ("svc", machine)])
 

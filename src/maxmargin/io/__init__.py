@@ -5,7 +5,7 @@
 
 The rule of the room: a file is either read completely and exactly, or refused with a
 `DataFileError` that names the file, the line and the way out. No value is guessed, dropped or
-repaired.
+repaired. Time and memory are in proportion to the size of the file, whatever numbers it holds.
 
 May not enter: estimators, kernels, solvers, numerics of any kind (scaling and imputing belong to a
 scikit-learn pipeline), and pandas.

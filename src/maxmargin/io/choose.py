@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import io
 import re
 from pathlib import Path
 
 from maxmargin.io.bytes_and_text import UNPACKERS, read_bytes
-from maxmargin.io.delimited import read_csv
-from maxmargin.io.libsvm import read_libsvm
+from maxmargin.io.delimited import parse_csv
+from maxmargin.io.libsvm import parse_libsvm
 from maxmargin.io.table import DataFileError, FilePath, Table
 
 CSV_ENDINGS = frozenset({".csv", ".tsv"})
 LIBSVM_ENDINGS = frozenset({".svm", ".libsvm", ".svmlight"})
 LIBSVM_LINE = re.compile(rb"\s*[^\s,;:]+\s+(qid|\d+):")
-GLANCE = 65536  # bytes; holds the first line of all but the widest files, and of those a prefix
 
 
 def read_table(
@@ -24,18 +24,19 @@ def read_table(
     The ending decides (.csv, .tsv; .svm, .libsvm, .svmlight; before .gz, .bz2 or .xz). With any
     other ending the file is LIBSVM if its first line begins `label index:…`, else CSV.
     """
-    if not _is_libsvm(path):
-        return read_csv(path, target, n_features=n_features)
+    content = read_bytes(path)
+    if not _is_libsvm(path, content):
+        return parse_csv(content, path, target, n_features=n_features)
     if target is not None:
         reason = f"target={target!r}: a LIBSVM file has its labels in front (leave target out)"
         raise DataFileError(path, reason)
-    return read_libsvm(path, n_features=n_features)
+    return parse_libsvm(content, path, n_features=n_features)
 
 
-def _is_libsvm(path: FilePath) -> bool:
+def _is_libsvm(path: FilePath, content: bytes) -> bool:
     endings = [suffix.lower() for suffix in Path(path).suffixes]
     ending = next((suffix for suffix in reversed(endings) if suffix not in UNPACKERS), "")
     if ending in CSV_ENDINGS | LIBSVM_ENDINGS:
         return ending in LIBSVM_ENDINGS
-    lines = (line.partition(b"#")[0] for line in read_bytes(path, GLANCE).splitlines())
+    lines = (line.partition(b"#")[0] for line in io.BytesIO(content))
     return bool(LIBSVM_LINE.match(next((line for line in lines if line.strip()), b"")))

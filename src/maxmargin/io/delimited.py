@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from array import array
 from collections.abc import Iterator, Sequence
 from itertools import chain
@@ -13,12 +14,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxmargin.io.bytes_and_text import decode, read_bytes
-from maxmargin.io.table import DataFileError, FilePath, Table, integers_where_exact
+from maxmargin.io.table import DataFileError, FilePath, Table, integers_where_exact, printable, quoted
 
 # Where a tab or a semicolon separates, commas are text or decimal commas; so these are tried first.
 DELIMITERS = ("\t", ";", ",")
+LINE = re.compile(r"[^\r\n]*")
 TARGET_NAMES = ("target", "label", "class", "y")
 MISSING = frozenset({"", "?", "-", "na", "n/a", "nan", "null", "none"})
+MOST_NAMES = 20  # column names in a message
+# An array of strings has room for the longest of them in each place, so a single long label would fill the memory.
+LONGEST_LABEL = 1000  # characters
 
 Row = tuple[int, list[str]]  # the line it begins on, its fields
 
@@ -51,10 +56,28 @@ def read_csv(
     ------
     DataFileError : with the line number, for anything that is not such a file.
     """
-    text = decode(read_bytes(path), path, encoding)
+    return parse_csv(
+        read_bytes(path), path, target, header=header, delimiter=delimiter, n_features=n_features, encoding=encoding
+    )
+
+
+def parse_csv(
+    content: bytes,
+    path: FilePath,
+    target: int | str | None = None,
+    *,
+    header: bool | None = None,
+    delimiter: str | None = None,
+    n_features: int | None = None,
+    encoding: str = "utf-8",
+) -> Table:
+    """Like `read_csv`, for the bytes of a file; `path` is for messages."""
+    text = decode(content, path, encoding)
     delimiter = delimiter or _find_delimiter(text)
     rows = _rows(text, delimiter, path)
     head = [row for _, row in zip(range(2), rows, strict=False)]
+    if not head:
+        raise DataFileError(path, "the file has no values: all of its lines are blank")
     if header is None:
         header = _has_header(head)
     names = [name.strip() for name in head[0][1]] if header else None
@@ -68,9 +91,9 @@ def read_csv(
     if not features:
         reason = f"a single column where features and a label are needed (delimiter {delimiter!r})"
         raise DataFileError(path, reason, first_line)
-    title = [repr(name) for name in names] if names else [str(j + 1) for j in range(width)]
+    title = [quoted(name) for name in names] if names else [str(j + 1) for j in range(width)]
 
-    number = _strict_number if "_" in text else float
+    number = float if text.isascii() and "_" not in text else _strict_number
     values, labels, lines = array("d"), list[str](), array("q")
     for line, row in chain(head[header:], rows):
         if len(row) != width:
@@ -93,7 +116,7 @@ def read_csv(
         raise DataFileError(path, reason, lines[i])
     y = None if column is None else _labels(labels, title[column], path, lines)
     feature_names = None if names is None else tuple(names[j] for j in features)
-    return Table(X, y, feature_names, str(path))
+    return Table(X, y, feature_names, printable(str(path)))
 
 
 def _rows(text: str, delimiter: str, path: FilePath) -> Iterator[Row]:
@@ -114,8 +137,10 @@ def _rows(text: str, delimiter: str, path: FilePath) -> Iterator[Row]:
 
 
 def _find_delimiter(text: str) -> str:
-    first = next(line for line in text.splitlines() if line.strip())
-    outside_quotes = "".join(first.split('"')[::2])
+    something = re.search(r"\S", text)
+    begin = max(text.rfind(end, 0, something.start()) for end in "\r\n") + 1 if something else 0
+    first = LINE.match(text, begin)
+    outside_quotes = "".join(first[0].split('"')[::2]) if first else ""
     return next((mark for mark in DELIMITERS if mark in outside_quotes), ",")
 
 
@@ -151,18 +176,23 @@ def _target_column(
         return next((lower.index(name) for name in TARGET_NAMES if name in lower), width - 1)
     if isinstance(target, str) and names and target in names:
         if names.count(target) > 1:
-            reason = f"target={target!r}: several columns have this name (pass an index)"
+            reason = f"target={quoted(target)}: several columns have this name (pass an index)"
             raise DataFileError(path, reason, line)
         return names.index(target)
     try:
         index = int(target)
     except ValueError:
-        known = f"the columns are {', '.join(names)}" if names else "the file has no header"
-        raise DataFileError(path, f"target={target!r}: no such column ({known})", line) from None
+        known = f"the columns are {_listed(names)}" if names else "the file has no header"
+        raise DataFileError(path, f"target={quoted(str(target))}: no such column ({known})", line) from None
     if not -width <= index < width:
         reason = f"target={index}: must be from {-width} to {width - 1}: there are {width} columns"
         raise DataFileError(path, reason, line)
     return index % width
+
+
+def _listed(names: list[str]) -> str:
+    more = f", … ({len(names)} in all)" if len(names) > MOST_NAMES else ""
+    return ", ".join(quoted(name)[1:-1] for name in names[:MOST_NAMES]) + more
 
 
 def _labels(labels: list[str], column: str, path: FilePath, lines: Sequence[int]) -> NDArray[Any]:
@@ -171,18 +201,22 @@ def _labels(labels: list[str], column: str, path: FilePath, lines: Sequence[int]
         raise DataFileError(path, f"no label in column {column}", lines[labels.index("")])
     distinct = set(labels)
     if not all(map(_is_number, distinct)):
+        longest = max(distinct, key=len)
+        if len(longest) > LONGEST_LABEL:
+            reason = f"a label of {len(longest)} characters in column {column} (a quote that is not closed?)"
+            raise DataFileError(path, reason, lines[labels.index(longest)])
         return np.array(labels)
     value = {label: float(label) for label in distinct}
     y = np.array([value[label] for label in labels])
     if not np.isfinite(y).all():
         i = int(np.flatnonzero(~np.isfinite(y))[0])
-        raise DataFileError(path, f"the label {labels[i]!r} in column {column}", lines[i])
+        raise DataFileError(path, f"the label {quoted(labels[i])} in column {column} is not finite", lines[i])
     return integers_where_exact(y)
 
 
 def _strict_number(field: str) -> float:
-    """Return float(field), but refuse Python's 1_000: in a data file it is a name or a date."""
-    if "_" in field:
+    """Return float(field), but refuse Python's 1_000, which is a name or a date in a data file, and digits such as １."""
+    if "_" in field or not field.strip().isascii():
         raise ValueError(field)
     return float(field)
 
@@ -198,11 +232,11 @@ def _is_number(field: str) -> bool:
 def _not_a_number(field: str, column: str) -> str:
     field = field.strip()
     if field.lower() in MISSING:
-        return f"{field!r} in column {column}: a missing value (drop the line or impute a number)"
+        return f"{quoted(field)} in column {column}: a missing value (drop the line or impute a number)"
     if _is_number(field.replace(",", ".", 1)):
-        return f"{field!r} in column {column} is not a number (write decimal points, not commas)"
+        return f"{quoted(field)} in column {column} is not a number (write decimal points, not commas)"
     advice = "encode text features as numbers; name the label column with target="
-    return f"{field!r} in column {column} is not a number ({advice})"
+    return f"{quoted(field)} in column {column} is not a number ({advice})"
 
 
 def _ragged_cause(text: str, line: int, delimiter: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from itertools import islice
 from math import isfinite
 
@@ -11,9 +12,14 @@ from scipy.sparse import csr_matrix
 from sklearn.datasets import load_svmlight_file
 
 from maxmargin.io.bytes_and_text import read_bytes
-from maxmargin.io.table import DataFileError, FilePath, Table, integers_where_exact
+from maxmargin.io.table import DataFileError, FilePath, Table, integers_where_exact, printable, quoted
 
 CUT_OFF = " (the last line has no end: was the file cut off?)"
+# Some algorithms need memory for each feature. The widest on LIBSVM's page of data sets, kdd2012, has 54,686,452.
+MOST_FEATURES = 100_000_000
+LARGEST_INDEX = int(np.iinfo(np.int32).max)
+MOST_DIGITS = 4300  # of an index, leading zeros included: Python's default limit
+NOT_A_QUERY = re.compile(rb"qid(?!:)")
 
 
 def read_libsvm(
@@ -25,17 +31,25 @@ def read_libsvm(
     ----------
     path : the file; .gz, .bz2 and .xz are unpacked.
     zero_based : whether indices count from 0. None: they do if an index 0 occurs in the file.
-    n_features : the width of X; an index beyond it is an error. None: the largest index decides.
-        Pass the model's `n_features_in_` for a test file, which may lack the last features.
+    n_features : the width of X; an index beyond it is an error. None: the largest index decides, up to
+        100,000,000 features; a wider file needs this parameter. Pass the model's `n_features_in_` for
+        a test file, which may lack the last features.
 
     Raises
     ------
     DataFileError : with the line number, for anything that is not such a file.
     """
-    content = read_bytes(path)
+    return parse_libsvm(read_bytes(path), path, zero_based=zero_based, n_features=n_features)
+
+
+def parse_libsvm(
+    content: bytes, path: FilePath, *, zero_based: bool | None = None, n_features: int | None = None
+) -> Table:
+    """Like `read_libsvm`, for the bytes of a file; `path` is for messages."""
     first_index = 1 if zero_based is False else 0
-    # scikit-learn reads fast but names no line, and takes Python's 1_000 for a number.
-    if b"_" in content and (fault := _first_fault(content, first_index)):
+    # scikit-learn reads fast but names no line, takes Python's 1_000 for a number, and drops a first pair 'qidx:7'.
+    suspicious = b"_" in content or NOT_A_QUERY.search(content)
+    if suspicious and (fault := _first_fault(content, first_index)):
         raise DataFileError(path, fault[1], fault[0])
     try:
         X, labels = load_svmlight_file(
@@ -47,9 +61,8 @@ def read_libsvm(
     if not labels.size:
         raise DataFileError(path, "nothing but comments: the file has no samples")
     _check_values(X, labels, content, path)
-    if n_features is not None:
-        X = _with_width(X, n_features, content, path)
-    return Table(X, integers_where_exact(labels), None, str(path))
+    X = _with_width(X, n_features, content, path)
+    return Table(X, integers_where_exact(labels), None, printable(str(path)))
 
 
 def _check_values(X: csr_matrix, labels: np.ndarray, content: bytes, path: FilePath) -> None:
@@ -62,12 +75,17 @@ def _check_values(X: csr_matrix, labels: np.ndarray, content: bytes, path: FileP
             raise DataFileError(path, what, _line_of_row(content, faulty[0]))
 
 
-def _with_width(X: csr_matrix, n_features: int, content: bytes, path: FilePath) -> csr_matrix:
-    """Return X with n_features columns; an index beyond them is named with its line."""
-    beyond = _rows_of(X, X.indices >= n_features)
+def _with_width(X: csr_matrix, n_features: int | None, content: bytes, path: FilePath) -> csr_matrix:
+    """Return X with n_features columns; an index beyond them, or beyond all reason, is named with its line."""
+    most = MOST_FEATURES if n_features is None else n_features
+    beyond = _rows_of(X, X.indices >= most)
     if beyond.size:
         reason = f"an index beyond the {n_features} features expected"
+        if n_features is None:
+            reason = f"an index beyond {most:,} (a mistake? if not, call read_libsvm with n_features={X.shape[1]})"
         raise DataFileError(path, reason, _line_of_row(content, beyond[0]))
+    if n_features is None:
+        return X
     return csr_matrix((X.data, X.indices, X.indptr), shape=(X.shape[0], n_features))
 
 
@@ -87,49 +105,48 @@ def _line_of_row(content: bytes, row: int) -> int:
 
 def _first_fault(content: bytes, first_index: int) -> tuple[int, str] | None:
     """Return the line and the nature of the first fault: the slow reading, for files that fail."""
-    lines = content.decode("utf-8", errors="replace").split("\n")
-    for number, line in enumerate(lines, start=1):
-        fields = line.partition("#")[0].split()
+    for number, line in enumerate(io.BytesIO(content), start=1):
+        fields = line.partition(b"#")[0].split()
         if not fields:
             continue
         fault = _label_fault(fields[0]) or _pairs_fault(fields[1:], first_index)
         if fault:
-            is_cut_off = number == len(lines)  # no line end after it
-            return number, fault + CUT_OFF * is_cut_off
+            return number, fault + CUT_OFF * (not line.endswith(b"\n"))
     return None
 
 
-def _label_fault(label: str) -> str | None:
+def _label_fault(label: bytes) -> str | None:
     if _finite(label):
         return None
-    if "," in label:
-        return f"the label {label!r}: several labels for one sample, or a CSV file (use read_csv)"
-    return f"the label {label!r} is not a number"
+    if b"," in label:
+        return f"the label {quoted(label)}: several labels for one sample, or a CSV file (use read_csv)"
+    return f"the label {quoted(label)} is not a finite number"
 
 
-def _pairs_fault(pairs: list[str], first_index: int) -> str | None:
+def _pairs_fault(pairs: list[bytes], first_index: int) -> str | None:
     previous = None
-    for pair in pairs[1:] if pairs and pairs[0].startswith("qid:") else pairs:
-        name, colon, value = pair.partition(":")
+    for pair in pairs[1:] if pairs and pairs[0].startswith(b"qid:") else pairs:
+        name, colon, value = pair.partition(b":")
         if not colon or not name or not value:
-            return f"{pair!r} is not index:value"
-        if not (name.isascii() and name.isdigit()):
-            return f"the index of {pair!r} is not a whole number"
-        index = int(name)
-        if index > np.iinfo(np.int32).max:
-            return f"the index of {pair!r} is beyond {np.iinfo(np.int32).max}"
+            return f"{quoted(pair)} is not index:value"
+        if not name.removeprefix(b"+").isdigit():
+            return f"the index of {quoted(pair)} is not a whole number"
+        index = int(name) if len(name) <= MOST_DIGITS else LARGEST_INDEX + 1
+        if index > LARGEST_INDEX:
+            return f"the index of {quoted(pair)} is beyond {LARGEST_INDEX}"
         if index < first_index:
             return f"index {index} where indices count from {first_index} (pass zero_based=True)"
         if previous is not None and index <= previous:
             return f"index {index} after index {previous}: indices must increase along a line"
         if not _finite(value):
-            return f"the value of {pair!r} is not a finite number"
+            return f"the value of {quoted(pair)} is not a finite number"
         previous = index
     return None
 
 
-def _finite(text: str) -> bool:
+def _finite(text: bytes) -> bool:
+    """Whether `text` spells a finite number: not Python's 1_000, and no digits but ASCII ones, as in all bytes."""
     try:
-        return "_" not in text and isfinite(float(text))
+        return b"_" not in text and isfinite(float(text))
     except ValueError:
         return False

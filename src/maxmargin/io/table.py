@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from os import PathLike
+from os import PathLike, fspath
 from typing import Any
 
 import numpy as np
@@ -12,14 +12,16 @@ from scipy.sparse import csr_matrix
 
 FilePath = str | PathLike[str]
 
+LONGEST_QUOTE = 60  # characters of a file that a message repeats
+
 
 class DataFileError(ValueError):
-    """A data file cannot be read: `source`, `reason`, and `line` from 1 (None: the whole file)."""
+    """A file cannot be read: `source`, `reason`, and `line` from 1 (None: the whole file). The message is one line."""
 
     def __init__(self, source: FilePath, reason: str, line: int | None = None) -> None:
         super().__init__(source, reason, line)
-        self.source = str(source)
-        self.reason = reason
+        self.source = printable(fspath(source))
+        self.reason = printable(reason)
         self.line = line
 
     def __str__(self) -> str:
@@ -34,13 +36,25 @@ class Table:
     X : float64 array (CSV) or CSR matrix (LIBSVM), shape (n_samples, n_features); finite.
     y : labels, shape (n_samples,): integers, floats or strings; None if the file has none.
     feature_names : one name per column of X; None if the file gives none.
-    source : where it came from.
+    source : the name of the file, in printable characters.
     """
 
     X: NDArray[np.float64] | csr_matrix
     y: NDArray[Any] | None
     feature_names: tuple[str, ...] | None
     source: str
+
+
+def printable(text: str) -> str:
+    """Return `text` with its line ends, control characters and undecodable bytes written as escapes such as \\n."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
+def quoted(text: str | bytes) -> str:
+    """Return a piece of a file in quotes for a message: one line, and no more than its first LONGEST_QUOTE characters."""
+    if isinstance(text, bytes):
+        text = text[: 4 * LONGEST_QUOTE + 4].decode("utf-8", errors="backslashreplace")
+    return repr(text) if len(text) <= LONGEST_QUOTE else repr(text[:LONGEST_QUOTE] + "…")
 
 
 def integers_where_exact(labels: NDArray[np.float64]) -> NDArray[Any]:
