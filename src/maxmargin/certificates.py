@@ -90,8 +90,9 @@ def certify(
     kernel_sums: Callable[[Indices], Vector],
     claim: Vector | None = None,
     largest_kernel_value: float = 1.0,
+    bias: float | None = None,
 ) -> Certificate:
-    """The certificate of `beta`.
+    """The certificate of `beta` with this bias, or with the best one.
 
     `kernel_sums(at)` is K[at] @ beta, computed in float64. `claim` is a solver's gradient, or None to recompute it all.
     `largest_kernel_value` says how much rounding to allow for.
@@ -107,11 +108,12 @@ def certify(
     if claim is None or problem.shift is not None or problem.hard or n * np.count_nonzero(beta) <= SMALL:
         gradient, arithmetic, value_error = exact(everything), "float64", 0.0
     else:
-        outside = _distance_outside(problem, beta, claim, problem.best_level(beta, claim))
+        level = problem.best_level(beta, claim) if bias is None else -bias
+        outside = _distance_outside(problem, beta, claim, level)
         doubt = SAFETY + 1.0  # the level, a quantile of the gradients, moves no more than they do
         gradient, arithmetic, value_error = _exact_where_it_matters(beta, claim, exact, outside, doubt)
     error = ROUNDING * largest_kernel_value * float(np.abs(beta).sum())
-    return _summarise(problem, beta, gradient, arithmetic, error, value_error, started)
+    return _summarise(problem, beta, gradient, arithmetic, error, value_error, started, bias)
 
 
 def certify_jointly(
@@ -204,8 +206,9 @@ def _summarise(
     error: float,
     value_error: float,
     started: float,
+    bias: float | None = None,
 ) -> Certificate:
-    levels = problem.levels(beta, gradient)
+    levels = problem.levels(beta, gradient) if bias is None else np.array([-bias])
     terms = problem.gap_terms(beta, gradient, problem.at_variables(levels), error)
     dual = problem.dual_value(beta, gradient)
     residuals = np.abs(problem.residuals(beta))

@@ -39,6 +39,7 @@ class Status(Enum):
         "meet to working precision."
     )
 
+    SEPARATES = "Separates the classes; the margin is not the widest."
     NO_MARGIN = (
         "No margin: nu is so small that the reduced convex hulls of the two classes meet, and the machine tells nothing apart."
     )
@@ -77,7 +78,10 @@ class Trace:
 
 @dataclass(frozen=True)
 class Solution:
-    """A point of a dual problem with the gradient of its objective there, as the solver has it."""
+    """A point of a dual problem with the gradient of its objective there, as the solver has it.
+
+    ``bias`` is the bias that the solver's algorithm ended with and that the model is to keep; None for the best one.
+    """
 
     beta: Vector
     gradient: Vector
@@ -86,3 +90,4 @@ class Solution:
     steps: int
     trace: Trace
     arithmetic: str
+    bias: float | None = None

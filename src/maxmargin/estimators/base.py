@@ -46,6 +46,7 @@ _ADVICE = {
     Status.STATIONARY: "Use a positive semi-definite kernel, or take the certificate for a measure of stationarity.",
     Status.UNBOUNDED: "Use a positive semi-definite kernel, or a finite C with a loss that is not squared.",
     Status.NOT_SEPARABLE: "Use a finite C, or a kernel in which the classes can be separated.",
+    Status.SEPARATES: "Use solver='auto' for the widest margin.",
     Status.NO_MARGIN: "Use a larger nu, or a kernel in which the classes are easier to separate.",
 }
 
@@ -95,9 +96,11 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         control: Control,
         tasks: TaskTree,
         folds: Sequence[Sequence[DualProblem]] = (),
+        orders: Sequence[NDArray[np.intp]] | None = None,
     ) -> tuple[list[Solution], list[Certificate]]:
         """Solve each problem over its part of the kernel matrix, and prove how well. Then go on from there to those of each
-        fold, which are the same with samples held out; in the lists they follow."""
+        fold, which are the same with samples held out; in the lists they follow. `orders` has the user's order of the
+        samples of each problem, for the solvers whose algorithm depends on it."""
         backend = make_backend(self.backend)
         choice, options = self._choose_solver(problems)
         self.solver_, self.solver_reason_ = choice.name, choice.reason
@@ -111,7 +114,7 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
 
             def run(some: Sequence[DualProblem], grams: Sequence[Gram], starts: list[Vector] | None) -> None:
                 stop = Stop(self.tol, self.gap_tol)
-                ahead = solve_each(choice, some, grams, backend, stop, control, starts, options)
+                ahead = solve_each(choice, some, grams, backend, stop, control, starts, options, orders)
                 for control.machine, (problem, gram) in enumerate(zip(some, grams, strict=True), len(solutions)):
                     with tasks.machine():
                         solutions.append(next(ahead))
@@ -294,7 +297,7 @@ def prove(problem: DualProblem, gram: Gram, solution: Solution) -> Certificate:
     beta = solution.beta[support]
     largest = gram.largest_diagonal()
     claim = None if gram.sums_are_cheap else solution.gradient
-    proof = certify(problem, solution.beta, lambda at: gram.exact_sums(support, beta, at), claim, largest)
+    proof = certify(problem, solution.beta, lambda at: gram.exact_sums(support, beta, at), claim, largest, solution.bias)
     return replace(proof, bias=float(beta.sum())) if isinstance(gram, AugmentedGram) else proof
 
 
@@ -305,4 +308,4 @@ def squared_norm(problem: DualProblem, beta: Vector, proof: Certificate) -> floa
         norm -= float(problem.shift @ beta**2)
     if not problem.coupled:  # then a bias is a weight like the others
         norm -= proof.bias**2
-    return max(norm, 0.0)
+    return max(norm, 0.0) + 0.0  # not -0.0, of which the margin would be -inf

@@ -63,7 +63,7 @@ class KernelClassifier(ClassifierMixin, ProbabilisticMachine):  # type: ignore[m
             order = by_class.order if by_class.needs_sorting else None
             return by_class.parts(self._gram(backend, X, order, by_class.segments, max(map(len, problems))))
 
-        solutions, proofs = self._train(problems, place, len(labels), control, tasks, folds)
+        solutions, proofs = self._train(problems, place, len(labels), control, tasks, folds, by_class.orders)
         n = len(problems)
         self._keep(X, by_class, problems, solutions[:n], proofs[:n])
         self._calibrate(X, by_class, weights, [*problems, *chain(*folds)], solutions, proofs, held_out)

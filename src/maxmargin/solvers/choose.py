@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from maxmargin.primal_or_dual import primal_or_dual
 from maxmargin.solution import Solution
-from maxmargin.solvers import block_smo, dual_ascent, lbfgs, qp, smo_platt, smo_simple, subgradient
+from maxmargin.solvers import block_smo, dual_ascent, lbfgs, qp, smo_all_pairs, smo_platt, smo_simple, subgradient
 from maxmargin.solvers.options import SolverOptions
 
 HARD_MARGIN = "hard margin"
@@ -20,12 +20,14 @@ WHOLE_MATRIX = 10_000
 class Solver:
     """A solver, and what it takes, as data: its options; whether it moves pairs of duals and so needs the equality constraint
     of an intercept; whether it needs a problem without that constraint, so that its intercept is a weight and its kernel
-    K + 1; the kernels (None: all), losses and number of samples it can do."""
+    K + 1; whether its steps depend on the order of the samples, so that it is to see them in the user's; the kernels (None:
+    all), losses and number of samples it can do."""
 
     solve: Callable[..., Solution]
     options: type[SolverOptions] = SolverOptions
     moves_pairs: bool = False
     augments_kernel: bool = False
+    goes_by_order: bool = False
     kernels: tuple[str, ...] | None = None
     losses: tuple[str, ...] = LOSSES
     largest: int | None = None
@@ -49,12 +51,17 @@ class Solver:
 
 SOLVERS: Mapping[str, Solver] = {
     "block-smo": Solver(block_smo.solve),
-    "smo-simple": Solver(smo_simple.solve, smo_simple.Options, moves_pairs=True, largest=WHOLE_MATRIX),
-    "smo-platt": Solver(smo_platt.solve, smo_platt.Options, moves_pairs=True, largest=WHOLE_MATRIX),
-    "dual-ascent": Solver(dual_ascent.solve, dual_ascent.Options, augments_kernel=True, largest=WHOLE_MATRIX),
+    "smo-simple": Solver(smo_simple.solve, smo_simple.Options, moves_pairs=True, goes_by_order=True, largest=WHOLE_MATRIX),
+    "smo-all-pairs": Solver(smo_all_pairs.solve, moves_pairs=True, goes_by_order=True, largest=WHOLE_MATRIX),
+    "smo-platt": Solver(smo_platt.solve, smo_platt.Options, moves_pairs=True, goes_by_order=True, largest=WHOLE_MATRIX),
+    "dual-ascent": Solver(
+        dual_ascent.solve, dual_ascent.Options, augments_kernel=True, goes_by_order=True, largest=WHOLE_MATRIX
+    ),
     "qp": Solver(qp.solve, qp.Options, largest=WHOLE_MATRIX),
-    "subgradient": Solver(subgradient.solve, subgradient.Options, kernels=("linear",), losses=("hinge",)),
-    "lbfgs": Solver(lbfgs.solve, lbfgs.Options, kernels=("linear",), losses=("hinge", "squared_hinge")),
+    "subgradient": Solver(
+        subgradient.solve, subgradient.Options, goes_by_order=True, kernels=("linear",), losses=("hinge", HARD_MARGIN)
+    ),
+    "lbfgs": Solver(lbfgs.solve, lbfgs.Options, kernels=("linear",)),
 }
 
 
@@ -106,6 +113,8 @@ def _automatic(situation: Situation) -> Choice:
     obstacle = SOLVERS["lbfgs"].obstacle(situation)
     if obstacle is None and situation.loss == "hinge":
         obstacle = "the hinge has a kink, at which it is slow"
+    if obstacle is None and situation.loss == HARD_MARGIN:
+        obstacle = "with a hard margin it separates the classes, but not by the widest margin"
     if obstacle is not None:
         return Choice("block-smo", f"block-smo, a solver of the dual. Not lbfgs, a solver of the primal: {obstacle}")
     reason = f"lbfgs, a solver of the primal; block-smo goes on where it falls short of tol. {advice.reason}"
