@@ -10,7 +10,7 @@ from scipy.sparse import issparse
 
 from maxmargin import geometry
 from maxmargin.geometry import FeatureHyperplane, Hyperplane, Plane, Side
-from maxmargin.plots.canvas import INK, class_style, new_axes, tidy
+from maxmargin.plots.canvas import INK, class_style, legend_below, new_axes, tidy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -21,7 +21,7 @@ RINGS = {  # edge colour of a sample, and the words in the legend
     Side.OUTSIDE: ("white", "outside the margin"),
     Side.ON_MARGIN: (INK, "on the margin"),
     Side.INSIDE: ("#E69F00", "inside the margin, 0 < ξ < 1"),
-    Side.MISCLASSIFIED: ("#CC0000", "misclassified, ξ ≥ 1"),
+    Side.MISCLASSIFIED: ("#882255", "misclassified, ξ ≥ 1"),
 }
 
 
@@ -53,7 +53,7 @@ def margins(plane: Plane | Any, X: ArrayLike, y: ArrayLike, ax: Axes | None = No
             ax.scatter([], [], s=42, marker="o", facecolors="none", edgecolors=colour, linewidths=1.6, label=label)
     ax.set(xlabel="first feature", ylabel="second feature")
     ax.set_title(f"width of the margin 2/|w| = {geometry.margin_width(plane):.3g}", loc="left", fontsize=10, color=INK)
-    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.1), frameon=False, fontsize=9, ncols=2)
+    legend_below(ax)
     tidy(ax)
     return ax
 
