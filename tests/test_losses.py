@@ -12,7 +12,7 @@ from sklearn.datasets import make_moons
 from maxmargin import SVC, losses
 from maxmargin.losses import MARGIN_LOSSES
 
-SMOOTH = [losses.mse, losses.logistic, losses.quadratic_hinge]
+SMOOTH = [losses.mse, losses.squared_error, losses.logistic, losses.quadratic_hinge]
 
 
 @pytest.mark.parametrize("loss", [*SMOOTH, losses.hinge], ids=lambda loss: loss.name)
@@ -37,8 +37,8 @@ def test_the_gradient_supports_the_loss_from_below(loss):
 def test_values_of_the_comparison():
     m = np.array([-1.0, 0.0, 1.0, 3.0])
     for t in (-1, 1):  # functions of the margin t y alone
-        np.testing.assert_allclose(losses.mse(t, t * m), (m - 1) ** 2)
-        np.testing.assert_allclose(losses.mse(t, t * m), (t - t * m) ** 2)
+        np.testing.assert_allclose(losses.mse(t, t * m), 0.5 * (t - t * m) ** 2)  # with the factor of the regression table
+        np.testing.assert_allclose(losses.squared_error(t, t * m), (m - 1) ** 2)
         np.testing.assert_allclose(losses.logistic(t, t * m), -np.log(1 / (1 + np.exp(-m))))
         np.testing.assert_allclose(losses.hinge(t, t * m), [2, 1, 0, 0])
         np.testing.assert_allclose(losses.quadratic_hinge(t, t * m), [4, 1, 0, 0])
@@ -47,10 +47,11 @@ def test_values_of_the_comparison():
 
 def test_convex_losses_bound_the_errors():
     m = np.linspace(-4, 4, 201)
-    for loss in (losses.mse, losses.hinge, losses.quadratic_hinge):
+    for loss in (losses.squared_error, losses.hinge, losses.quadratic_hinge):
         assert (loss.of_margin(m) >= losses.zero_one.of_margin(m)).all()
+    assert (2.0 * losses.mse.of_margin(m) >= losses.zero_one.of_margin(m)).all()
     assert (losses.logistic.of_margin(m) / np.log(2) >= losses.zero_one.of_margin(m)).all()
-    assert set(MARGIN_LOSSES) == {"mse", "logistic", "hinge", "quadratic hinge", "zero-one"}
+    assert set(MARGIN_LOSSES) == {"mse", "squared error", "logistic", "hinge", "quadratic hinge", "zero-one"}
 
 
 def test_logistic_does_not_overflow():

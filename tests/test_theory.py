@@ -12,10 +12,12 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 matplotlib = pytest.importorskip("matplotlib")
 matplotlib.use("Agg")
+importlib.import_module("matplotlib.pyplot")
 
 ROOT = Path(__file__).parents[1]
 TOUR = ROOT / "docs" / "theory"
@@ -23,13 +25,13 @@ PAGES = sorted(TOUR.glob("[0-9]*.md"))
 NEEDS = {"08-gradients.md": "clarabel"}  # packages that are extras
 LARGEST_PICTURE = 60_000  # bytes
 
-#: The documents of the table, and how many sections each of them has.
+#: The documents of the table, and how many rows each of them has: its sections, and what is worth a row of its own.
 SECTIONS = {
-    "Chapter 21 Support Vector Machines": 22,
-    "NPFL129, Lecture 6: Kernel Methods, SVM": 32,
-    "Support vector machines": 21,
-    "Construction of linearly separable SVM": 7,
-    "Support Vector Machine Chinese Version": 10,
+    "Chapter 21 Support Vector Machines": 25,
+    "NPFL129, Lecture 6: Kernel Methods, SVM": 39,
+    "Support vector machines": 26,
+    "Construction of linearly separable SVM": 10,
+    "Support Vector Machine Chinese Version": 13,
 }
 
 LINK = re.compile(r"\[[^\]]+\]\(([^)]+)\)")
@@ -60,10 +62,13 @@ def test_the_code_of_a_page_runs_and_draws_its_pictures(page, tmp_path):
     maker = load_maker()
     for path, figure in maker.run(page):
         assert any(ax.has_data() for ax in figure.axes), f"{path.name} is empty"
+        assert maker.flaws(figure) == [], path.name
         maker.save(figure, tmp_path / path.name)
         assert (tmp_path / path.name).stat().st_size <= LARGEST_PICTURE
         assert path.exists(), f"{path.name} is missing: python docs/theory/make_pictures.py"
         assert path.stat().st_size <= LARGEST_PICTURE
+        stale = maker.differences(maker.read_drawn(path), maker.drawn(figure))
+        assert stale == [], f"{path.name} does not show what its page draws: python docs/theory/make_pictures.py"
 
 
 @pytest.mark.parametrize("page", **by_name(PAGES))
@@ -85,6 +90,75 @@ def test_what_is_shown_is_compared():
     assert not maker.agree("weak duality holds", "weak duality is violated")
 
 
+# --- pictures are compared by what is drawn ------------------------------------------------------------------------
+
+
+@pytest.fixture
+def picture(tmp_path):
+    """A maker, a figure of two axes, and what is drawn in its file."""
+    maker, plt = load_maker(), matplotlib.pyplot
+    figure, (left, right) = plt.subplots(1, 2, figsize=(8.0, 4.0))
+    x = np.linspace(0.0, 1.0, 200)
+    left.plot(x, x**2, label="a parabola")
+    left.scatter([0.2, 0.4], [0.8, 0.9], label="points")
+    left.legend(loc="upper left", bbox_to_anchor=(0.0, -0.1))
+    right.contour(*np.meshgrid(x, x), np.add.outer(x, x), levels=[0.5])
+    right.set(xlabel="across", title="a line at 0.5")
+    maker.save(figure, tmp_path / "picture.png")
+    yield maker, figure, maker.read_drawn(tmp_path / "picture.png")
+    plt.close("all")
+
+
+def test_the_same_drawing_has_no_differences(picture):
+    maker, figure, shown = picture
+    assert maker.differences(shown, maker.drawn(figure)) == []
+    for line in figure.axes[0].lines:
+        line.set_ydata(line.get_ydata() + 1e-6)
+    figure.set_dpi(200)
+    assert maker.differences(shown, maker.drawn(figure)) == []  # rounding and size make none
+
+
+@pytest.mark.parametrize(("change", "complaint"), [
+    (lambda left, right: left.lines[0].set_ydata(left.lines[0].get_ydata() ** 2), "a line or points are off by"),
+    (lambda left, right: left.collections[0].set_offsets([[0.2, 0.8], [0.4, 0.5]]), "a line or points are off by"),
+    (lambda left, right: left.plot([0.5, 0.6], [0.1, 0.1]), "other numbers of lines and points"),
+    (lambda left, right: left.set_xlim(0.0, 3.0), "the limits are 0 to 3"),
+    (lambda left, right: left.set_yscale("log"), "the scales are"),
+    (lambda left, right: left.get_legend().get_texts()[0].set_text("a cubic"), "the words are"),
+    (lambda left, right: right.set_title("a line at 0.6"), "the words are"),
+])
+def test_another_drawing_has(picture, change, complaint):
+    maker, figure, shown = picture
+    change(*figure.axes)
+    assert complaint in " ".join(maker.differences(shown, maker.drawn(figure)))
+
+
+def test_another_number_of_axes_and_a_file_that_does_not_say(picture, tmp_path):
+    maker, figure, shown = picture
+    assert maker.differences(shown[:1], shown) == ["1 axes are shown, 2 are drawn now"]
+    figure.savefig(tmp_path / "plain.png")
+    assert maker.read_drawn(tmp_path / "plain.png") == []
+
+
+@pytest.mark.parametrize(("draw", "complaint"), [
+    (lambda ax: (ax.text(0.5, 0.5, "one label"), ax.text(0.52, 0.5, "another")), "'another' touches 'one label'"),
+    (lambda ax: (ax.text(0.75, 0.92, "a label"), ax.legend(loc="upper right")), "'the legend' touches 'a label'"),
+    (lambda ax: ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.08)), "'the legend' touches 'across'"),
+    (lambda ax: ax.legend(loc="center"), "the legend hides a line"),
+    (lambda ax: (ax.plot([0.5, 0.5], [0.2, 0.2 + 1e-9], label="no slack"), ax.legend(loc=2)), "nothing is drawn of 'no slack'"),
+    (lambda ax: (ax.plot([5.0, 6.0], [5.0, 6.0], label="far away"), ax.legend(loc=2)), "nothing is drawn of 'far away'"),
+])
+def test_flaws_are_found(draw, complaint):
+    maker, plt = load_maker(), matplotlib.pyplot
+    _, ax = plt.subplots(figsize=(5.0, 4.0))
+    ax.plot([0.0, 1.0], [0.0, 1.0], label="a line")
+    ax.set(xlim=(0.0, 1.0), ylim=(0.0, 1.0), xlabel="across")
+    assert maker.flaws(ax.figure) == []
+    draw(ax)
+    assert complaint in " ".join(maker.flaws(ax.figure))
+    plt.close("all")
+
+
 def test_every_picture_is_on_a_page():
     text = "".join(page.read_text(encoding="utf-8") for page in PAGES)
     for picture in (ROOT / "docs" / "images" / "theory").iterdir():
@@ -100,6 +174,21 @@ def test_each_page_leads_to_the_next():
         title = page.read_text(encoding="utf-8").splitlines()[0].removeprefix("# ")
         assert f"[{title}]({page.name})" in contents
         assert "(README.md)" in page.read_text(encoding="utf-8").splitlines()[-1]
+
+
+@pytest.mark.parametrize("page", **by_name(PAGES))
+def test_it_ends_with_three_exercises_whose_answers_run(page):
+    text = page.read_text(encoding="utf-8")
+    assert re.findall(r"^## (.+)$", text, re.MULTILINE)[-1] == "Exercises"
+    exercises = text.split("\n## Exercises\n")[1]
+    questions = re.findall(r"^\*\*(\d)\.\*\* (.+)$", exercises, re.MULTILINE)
+    assert [number for number, _ in questions] == ["1", "2", "3"]
+    answers = re.findall(r"^<details><summary>Answer</summary>\n\n(.+?)\n\n</details>$", exercises, re.DOTALL | re.MULTILINE)
+    assert len(answers) == 3
+    for answer in answers:
+        assert not answer.startswith("```")  # in words first
+        codes = re.findall(r"^```python continued\n(.+?)^```$", answer, re.DOTALL | re.MULTILINE)
+        assert any("assert" in code for code in codes)
 
 
 @pytest.mark.parametrize("page", **by_name([TOUR / "README.md", *PAGES]))

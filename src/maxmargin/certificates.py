@@ -142,8 +142,11 @@ class Gradient:
         return f"float64 on the {self.checked} of {self.values.shape[-1]} samples whose share of the gap can differ from zero"
 
 
-def recompute(problem: DualProblem, beta: Vector, sums: Sums, claim: Vector | None = None) -> Gradient:
-    """The gradient at `beta`, given K[at] beta; where it decides anything if there is a claim, else everywhere."""
+def recompute(
+    problem: DualProblem, beta: Vector, sums: Sums, claim: Vector | None = None, levels: Vector | None = None
+) -> Gradient:
+    """The gradient at `beta`, given K[at] beta; everywhere, or if there is a claim where it decides anything at these levels, or
+    the best ones."""
 
     def exact(at: Indices) -> tuple[Vector, Vector | float]:
         kernel_sums, error = sums(at)
@@ -153,7 +156,8 @@ def recompute(problem: DualProblem, beta: Vector, sums: Sums, claim: Vector | No
     n = len(problem)
     if claim is None or problem.shift is not None or problem.hard or n * np.count_nonzero(beta) <= SMALL:
         return Gradient(*exact(np.arange(n, dtype=np.int32)), 0.0, n)
-    outside = _distance_outside(problem, beta, claim, problem.best_level(beta, claim))
+    level = problem.at_variables(problem.levels(beta, claim) if levels is None else levels)
+    outside = _distance_outside(problem, beta, claim, level)
     doubt = SAFETY + 1.0  # the level, a quantile of the gradients, moves no more than they do
     return _exact_where_it_matters(beta, claim, exact, outside, doubt)
 

@@ -268,6 +268,10 @@ class BlockGram(Gram):
         return K if shift is None else K + np.diag(shift)
 
     def largest_diagonal(self) -> float:
+        return self._largest_diagonal
+
+    @cached_property
+    def _largest_diagonal(self) -> float:
         return float(self.kernel.diag(self._X if self._centre is None else self._X - self._centre).max())
 
     def accumulate(self, rows: Indices, weights: Vector, out: Vector) -> None:

@@ -2,7 +2,8 @@
 
 For two classes, t is -1 or +1 and each loss is a function of the margin m = t y alone, so that they can be compared:
 
-    mse               (m - 1)^2              linear regression, on labels as targets
+    mse               1/2 (m - 1)^2          linear regression, on labels as targets: 1/2 (t - y)^2
+    squared_error     (m - 1)^2              the same without the factor, so that it is 1 at m = 0 as the hinge is
     logistic          log(1 + exp(-m))       logistic regression: -log sigma(t y)
     hinge             max(0, 1 - m)          the slack of a support vector machine, k = 1
     quadratic_hinge   max(0, 1 - m)^2        the same squared, k = 2
@@ -54,7 +55,8 @@ def _signs(t: ArrayLike) -> Array:
     return signs
 
 
-mse = MarginLoss("mse", lambda m: (m - 1.0) ** 2, lambda m: 2.0 * (m - 1.0))
+mse = MarginLoss("mse", lambda m: 0.5 * (m - 1.0) ** 2, lambda m: m - 1.0)
+squared_error = MarginLoss("squared error", lambda m: (m - 1.0) ** 2, lambda m: 2.0 * (m - 1.0))
 logistic = MarginLoss("logistic", lambda m: np.logaddexp(0.0, -m), lambda m: -expit(-m))
 hinge = MarginLoss("hinge", lambda m: np.maximum(0.0, 1.0 - m), lambda m: np.where(m < 1.0, -1.0, 0.0))
 quadratic_hinge = MarginLoss(
@@ -63,7 +65,7 @@ quadratic_hinge = MarginLoss(
 zero_one = MarginLoss("zero-one", lambda m: np.where(m <= 0.0, 1.0, 0.0), lambda m: np.zeros_like(m))
 
 #: Those of two classes, by name.
-MARGIN_LOSSES = {loss.name: loss for loss in (mse, logistic, hinge, quadratic_hinge, zero_one)}
+MARGIN_LOSSES = {loss.name: loss for loss in (mse, squared_error, logistic, hinge, quadratic_hinge, zero_one)}
 
 
 @dataclass(frozen=True)
@@ -116,5 +118,6 @@ __all__ = [
     "quadratic_hinge",
     "quadratic_kernel",
     "softmax",
+    "squared_error",
     "zero_one",
 ]

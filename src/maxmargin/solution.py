@@ -47,6 +47,7 @@ class Status(Enum):
         "Not separable: the hard-margin problem has no solution; the convex hulls of the two classes "
         "meet to working precision."
     )
+    SEPARATES = "Separates the classes; the margin is not the widest."
     NO_MARGIN = (
         "No margin: nu is so small that the reduced convex hulls of the two classes meet, and the machine tells nothing apart."
     )
@@ -90,7 +91,10 @@ class Trace:
 @dataclass(frozen=True)
 class Solution:
     """A point of a dual problem with the gradient of its objective there, as the solver has it, if it is `up_to_date`: in the end
-    there may not have been the time."""
+    there may not have been the time.
+
+    ``bias`` is the bias that the solver's algorithm ended with and that the model is to keep; None for the best one.
+    """
 
     beta: Vector
     gradient: Vector
@@ -100,3 +104,4 @@ class Solution:
     trace: Trace
     arithmetic: str
     up_to_date: bool = True
+    bias: float | None = None

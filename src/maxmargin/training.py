@@ -102,10 +102,15 @@ class BinaryCase(Case):
             return values[0], np.broadcast_to(error, values.shape)[0]
 
         claim = solution.gradient if solution.up_to_date and not self.gram.sums_are_cheap else None
-        return recompute(self.problem, solution.beta, sums, claim)
+        return recompute(self.problem, solution.beta, sums, claim, self._given_levels(solution))
+
+    def _given_levels(self, solution: Solution) -> Vector | None:
+        """Those of the bias that the solver wants to be kept, if there is one."""
+        return None if solution.bias is None else np.array([-solution.bias])
 
     def certificate(self, solution: Solution, gradient: Gradient, started: float) -> Certificate:
-        levels = self.problem.levels(solution.beta, gradient.values)
+        given = self._given_levels(solution)
+        levels = self.problem.levels(solution.beta, gradient.values) if given is None else given
         if self._levels is not None:
             levels = self._levels(levels)
         support = np.flatnonzero(solution.beta).astype(np.int32)
@@ -149,11 +154,13 @@ def train_each(
     control: Control,
     starts: Sequence[Vector] | None = None,
     options: SolverOptions | None = None,
+    orders: Sequence[NDArray[np.intp]] | None = None,
 ) -> Iterator[tuple[Solution, Certificate]]:
-    """Solve several problems over one kernel matrix and prove each solution, in their order, each when it is asked for."""
+    """Solve several problems over one kernel matrix and prove each solution, in their order, each when it is asked for. The
+    arguments are those of `solve_each`."""
     first = control.machine
     problems, grams = [case.problem for case in cases], [case.gram for case in cases]
-    claims = solve_each(choice, problems, grams, backend, stop, control, starts, options)
+    claims = solve_each(choice, problems, grams, backend, stop, control, starts, options, orders)
     for number, (case, claim) in enumerate(zip(cases, claims, strict=True), first):
         yield settle(choice, case, claim, backend, stop, control)
         control.machine = number + 1

@@ -245,6 +245,10 @@ class NativeGram(Gram):
         return self._tile
 
     def largest_diagonal(self) -> float:
+        return self._largest_diagonal
+
+    @cached_property
+    def _largest_diagonal(self) -> float:
         return 1.0 if self.kernel.shift_invariant else float(self._gram.diagonal().max())
 
     def accumulate(self, rows: Indices, weights: Vector, out: Vector) -> None:
@@ -316,6 +320,7 @@ class NativeGram(Gram):
         part._edges, part._chosen, part._members = (0, len(members)), (0,), None
         part._origin = self._in_X(members)
         part._gram = self._gram.subset(self._global(members))
+        part.__dict__.pop("_largest_diagonal", None)
         return part
 
     def release(self) -> None:

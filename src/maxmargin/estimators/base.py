@@ -46,6 +46,7 @@ _ADVICE = {
     Status.STATIONARY: "Use a positive semi-definite kernel, or take the certificate for a measure of stationarity.",
     Status.UNBOUNDED: "Use a positive semi-definite kernel, or a finite C with a loss that is not squared.",
     Status.NOT_SEPARABLE: "Use a finite C, or a kernel in which the classes can be separated.",
+    Status.SEPARATES: "Use solver='auto' for the widest margin.",
     Status.NO_MARGIN: "Use a larger nu, or a kernel in which the classes are easier to separate.",
 }
 
@@ -90,29 +91,33 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
     def _train(
         self,
         problems: Sequence[DualProblem],
-        place: Callable[[Backend], Sequence[Gram]],
+        place: Callable[[Backend, bool], Sequence[Gram]],
         n_samples: int,
         control: Control,
         tasks: TaskTree,
         folds: Sequence[Sequence[DualProblem]] = (),
+        orders: Callable[[], Sequence[NDArray[np.intp]]] | None = None,
     ) -> tuple[list[Solution], list[Certificate]]:
         """Solve each problem over its part of the kernel matrix, and prove how well. Then go on from there to those of each
-        fold, which are the same with samples held out; in the lists they follow."""
+        fold, which are the same with samples held out; in the lists they follow. `orders` gives the user's order of the
+        samples of each problem, for the solvers whose algorithm depends on it."""
         backend = make_backend(self.backend)
         choice, options = self._choose_solver(problems)
         self.solver_, self.solver_reason_ = choice.name, choice.reason
+        told_orders = orders() if orders is not None and choice.goes_by_order else None
         control.n_machines = len(problems) * (1 + len(folds))
         solutions: list[Solution] = []
         proofs: list[Certificate] = []
         with backend.session(n_samples**2), control.running():
-            parts = self._parts(backend, place)
+            # a textbook's algorithm gets the samples as they are
+            parts = self._parts(backend, place, choice.continues)
             if choice.augments_kernel:
                 parts = [AugmentedGram(part) for part in parts]
 
             def run(some: Sequence[DualProblem], grams: Sequence[Gram], starts: list[Vector] | None) -> None:
                 cases = [make_case(*case, self._kept_levels) for case in zip(some, grams, strict=True)]
                 stop = Stop(self.tol, self.gap_tol)
-                trained = train_each(choice, cases, backend, stop, control, starts, options)
+                trained = train_each(choice, cases, backend, stop, control, starts, options, told_orders)
                 for _ in cases:
                     with tasks.machine():
                         solution, proof = next(trained)
@@ -133,12 +138,14 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         """The levels that a machine is kept with (for one group, minus the bias), from those with the smallest gap."""
         return best
 
-    def _parts(self, backend: Backend, place: Callable[[Backend], Sequence[Gram]]) -> Sequence[Gram]:
+    def _parts(
+        self, backend: Backend, place: Callable[[Backend, bool], Sequence[Gram]], balanced: bool
+    ) -> Sequence[Gram]:
         kept: list[Gram] | None = getattr(self, "_kept_parts", None)
         if kept is None:
-            return place(backend)
+            return place(backend, balanced)
         if not kept:
-            kept.extend(place(backend))
+            kept.extend(place(backend, balanced))
         return kept
 
     @contextmanager
@@ -170,15 +177,16 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         order: NDArray[np.intp] | None,
         edges: tuple[int, ...],
         problems: Sequence[DualProblem],
+        balanced: bool,
     ) -> Gram:
-        """The kernel matrix of the training set in this order, cut at `edges`, over which these are problems."""
+        """The kernel matrix of the training set in this order, cut at `edges`, over which these are problems; of centred samples
+        if the solver may have these, and the problems allow it."""
         exact = max(self._reach(X)) > LARGEST_IN_FLOAT32 or max(map(len, problems)) <= SMALL
         dtype = np.dtype(np.float64 if exact else np.float32)
         budget = validation.cache_bytes(self.cache_size, enough=8 * X.shape[0] ** 2)
         if order is not None:
             X = X[np.ix_(order, order)] if isinstance(self.kernel_, Precomputed) else X[order]
-        balanced = all(problem.balanced for problem in problems)
-        return backend.gram(self.kernel_, X, dtype, budget, edges, balanced)
+        return backend.gram(self.kernel_, X, dtype, budget, edges, balanced and all(problem.balanced for problem in problems))
 
     def _reach(self, X: Any) -> tuple[float, float]:
         """How large squares of features and kernel values can get with samples like these; too large is an error."""
@@ -329,4 +337,4 @@ def squared_norm(problem: DualProblem, beta: Vector, proof: Certificate) -> floa
         norm -= float(problem.shift @ beta**2)
     if not problem.coupled:  # then a bias is a weight like the others
         norm -= proof.bias**2
-    return max(norm, 0.0)
+    return max(norm, 0.0) + 0.0  # not -0.0, of which the margin would be -inf

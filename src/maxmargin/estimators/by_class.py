@@ -36,6 +36,11 @@ class ByClass:
         """The samples that each machine sees, by their place in the order."""
         return [machine.members(self.edges) for machine in self.plan]
 
+    @property
+    def orders(self) -> list[NDArray[np.intp]]:
+        """The samples of each machine in the user's order, by their place among those it sees."""
+        return [np.argsort(self.order[seen]) for seen in self.members]
+
     def machines(self) -> Iterator[tuple[Machine, NDArray[np.int32]]]:
         return zip(self.plan, self.members, strict=True)
 

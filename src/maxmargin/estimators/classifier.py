@@ -59,11 +59,11 @@ class KernelClassifier(ClassifierMixin, ProbabilisticMachine):  # type: ignore[m
         folds = [self._formulate(by_class, np.where(out, 0.0, shares)) for out in held_out]
         tasks.begin(len(problems) * (1 + len(folds)), X=X, y=y, metadata={"sample_weight": sample_weight})
 
-        def place(backend: Backend) -> list[Gram]:
+        def place(backend: Backend, balanced: bool) -> list[Gram]:
             order = by_class.order if by_class.needs_sorting else None
-            return by_class.parts(self._gram(backend, X, order, by_class.segments, problems))
+            return by_class.parts(self._gram(backend, X, order, by_class.segments, problems, balanced))
 
-        solutions, proofs = self._train(problems, place, len(labels), control, tasks, folds)
+        solutions, proofs = self._train(problems, place, len(labels), control, tasks, folds, lambda: by_class.orders)
         n = len(problems)
         self._keep(X, by_class, problems, solutions[:n], proofs[:n])
         self._calibrate(X, by_class, weights, [*problems, *chain(*folds)], solutions, proofs, held_out)

@@ -98,8 +98,8 @@ class OneClassSVM(OutlierMixin, KernelMachine):  # type: ignore[misc]
         problem = one_class_problem(weights, float(self.nu))
         tasks.begin(1, X=samples, y=y, metadata={"sample_weight": sample_weight})
 
-        def place(backend: Backend) -> list[Gram]:
-            return [self._gram(backend, samples, None, (0, len(weights)), [problem])]
+        def place(backend: Backend, balanced: bool) -> list[Gram]:
+            return [self._gram(backend, samples, None, (0, len(weights)), [problem], balanced)]
 
         solutions, proofs = self._train([problem], place, len(weights), control, tasks)
         support = np.flatnonzero(solutions[0].beta)

@@ -80,13 +80,16 @@ class SVC(KernelClassifier):
         or newer, ``set_callbacks`` takes those of :mod:`sklearn.callback` besides.
     solver : str, default="auto"
         The algorithm; ``solver_`` tells what ran, and ``solver_reason_`` why. Besides ``block-smo``, the fast one, there are
-        those of the textbooks: ``smo-simple``, ``smo-platt``, ``dual-ascent`` and ``qp`` (``pip install maxmargin[qp]``),
-        good to a few thousand samples, and for the linear kernel ``subgradient`` and ``lbfgs``, which solve the primal.
-        With ``dual-ascent`` the intercept is regularised like a weight: another machine, of the kernel K + 1.
+        those of the textbooks: ``smo-simple``, ``smo-all-pairs``, ``smo-platt``, ``dual-ascent`` and ``qp`` (``pip install
+        maxmargin[qp]``), good to a few thousand samples, and for the linear kernel ``subgradient`` and ``lbfgs``, which solve
+        the primal. They see the samples in the order of X. With ``dual-ascent`` the intercept is regularised like a weight:
+        another machine, of the kernel K + 1. With ``C=inf``, ``subgradient`` and ``lbfgs`` minimise the hinge loss alone:
+        they end at a hyperplane that separates the classes, but not by the widest margin, and ``status_`` says so.
     solver_options : dict, optional
-        What the solver can be told besides: ``max_passes`` (smo-simple); ``epsilon``, ``order`` (dual-ascent); ``form``
-        (qp: "dual" or "primal"); ``learning_rate``, ``eta0``, ``batch_size``, ``epochs`` (subgradient); ``memory``,
-        ``max_iterations`` (lbfgs); and for those that draw, ``seed`` instead of ``random_state``.
+        What the solver can be told besides: ``max_passes``, ``counts``, ``threshold``, ``stops``, ``bias`` (smo-simple);
+        ``epsilon``, ``order`` (dual-ascent); ``form`` (qp: "dual" or "primal"); ``learning_rate``, ``eta0``, ``batch_size``,
+        ``epochs`` (subgradient); ``memory``, ``max_iterations`` (lbfgs); and for those that draw, ``seed`` instead of
+        ``random_state``.
     multi_class : {"ovo", "ovr", "crammer_singer"}, default="ovo"
         A machine for each pair of classes, or for each class against the rest. Or one machine of all classes (Crammer and
         Singer 2001): min 1/2 sum_m |w_m|^2 + sum_i C_i max_m (1 - [m = y_i] + (w_m - w_{y_i}) . phi(x_i)). It has the hinge

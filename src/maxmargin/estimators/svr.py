@@ -48,8 +48,8 @@ class KernelRegression(RegressorMixin, KernelMachine):  # type: ignore[misc]
         problem = self._formulate(targets, costs(float(self.C), weights))
         tasks.begin(1, X=X, y=y, metadata={"sample_weight": sample_weight})
 
-        def place(backend: Backend) -> list[Gram]:
-            return [DoubledGram(self._gram(backend, X, None, (0, len(targets)), [problem]))]
+        def place(backend: Backend, balanced: bool) -> list[Gram]:
+            return [DoubledGram(self._gram(backend, X, None, (0, len(targets)), [problem], balanced))]
 
         solutions, proofs = self._train([problem], place, len(targets), control, tasks)
         beta = merge_halves(solutions[0].beta)

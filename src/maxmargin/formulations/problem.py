@@ -216,9 +216,10 @@ class DualProblem:
         taking_part = lower < upper
         if not taking_part.any():
             return 0.0
-        if self.hard:
-            rise, fall = beta < upper, beta > lower
-            return float(0.5 * (gradient[rise].min() + gradient[fall].max())) if fall.any() and rise.any() else 0.0
+        if self.hard:  # in the middle between the classes, so that the smallest margin is as large as it can be
+            positive, negative = np.isinf(upper), np.isinf(lower)
+            middle = 0.5 * (gradient[positive].min(initial=np.inf) + gradient[negative].max(initial=-np.inf))
+            return float(middle) if positive.any() and negative.any() else 0.0
         if self.shift is None:
             return _lowest_point(beta - lower, upper - beta, gradient)
         shift = self.shift[group]

@@ -19,6 +19,7 @@ MANY_COLOURS = (
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p")
 INK = "#222222"
 DOTS_PER_INCH = 160
+BELOW = 0.56  # inches from the axes to a legend under them: the numbers and the name of the axis are between
 
 
 def load_pyplot() -> Any:
@@ -43,6 +44,17 @@ def class_style(n_classes: int, index: int) -> dict[str, Any]:
     """Return colour and marker of one class; both differ, so that either is enough."""
     colours = FEW_COLOURS if n_classes <= len(FEW_COLOURS) else MANY_COLOURS
     return {"color": colours[index % len(colours)], "marker": MARKERS[index % len(MARKERS)]}
+
+
+def legend_below(ax: Axes, columns: int = 2) -> None:
+    """A legend under the axes, clear of the words on it whatever the size of the picture."""
+    from matplotlib.transforms import ScaledTranslation
+
+    down = ScaledTranslation(0.0, -BELOW, ax.figure.dpi_scale_trans)
+    ax.legend(
+        loc="upper center", bbox_to_anchor=(0.5, 0.0), bbox_transform=ax.transAxes + down, borderaxespad=0.0,
+        frameon=False, fontsize=9, ncols=columns,
+    )  # fmt: skip
 
 
 def tidy(ax: Axes) -> None:

@@ -10,7 +10,7 @@ from scipy.sparse import issparse
 
 from maxmargin import geometry
 from maxmargin.geometry import FeatureHyperplane, Hyperplane, Plane, Side
-from maxmargin.plots.canvas import INK, class_style, new_axes, tidy
+from maxmargin.plots.canvas import INK, class_style, legend_below, new_axes, tidy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -21,7 +21,7 @@ RINGS = {  # edge colour of a sample, and the words in the legend
     Side.OUTSIDE: ("white", "outside the margin"),
     Side.ON_MARGIN: (INK, "on the margin"),
     Side.INSIDE: ("#E69F00", "inside the margin, 0 < ξ < 1"),
-    Side.MISCLASSIFIED: ("#CC0000", "misclassified, ξ ≥ 1"),
+    Side.MISCLASSIFIED: ("#882255", "misclassified, ξ ≥ 1"),
 }
 
 
@@ -37,9 +37,10 @@ def margins(plane: Plane | Any, X: ArrayLike, y: ArrayLike, ax: Axes | None = No
     if points.ndim != 2 or points.shape[1] != 2:
         raise ValueError(f"X has shape {points.shape}: the picture is of two features (decision_boundary draws a slice of more)")
     _draw_lines(ax, plane, points)
-    if (normal := _normal(plane)) is not None:
-        _draw_slack(ax, normal, points, signs, geometry.slack(plane, points, y))
     where = geometry.sides(plane, points, y)
+    if (normal := _normal(plane)) is not None:
+        missing = (where == Side.INSIDE) | (where == Side.MISCLASSIFIED)  # what rounding leaves on the margin is no slack
+        _draw_slack(ax, normal, points[missing], signs[missing], geometry.slack(plane, points, y)[missing])
     for index, sign in enumerate((-1.0, 1.0)):
         mine = signs == sign
         edges = [RINGS[side][0] for side in where[mine]]
@@ -52,7 +53,7 @@ def margins(plane: Plane | Any, X: ArrayLike, y: ArrayLike, ax: Axes | None = No
             ax.scatter([], [], s=42, marker="o", facecolors="none", edgecolors=colour, linewidths=1.6, label=label)
     ax.set(xlabel="first feature", ylabel="second feature")
     ax.set_title(f"width of the margin 2/|w| = {geometry.margin_width(plane):.3g}", loc="left", fontsize=10, color=INK)
-    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.1), frameon=False, fontsize=9, ncols=2)
+    legend_below(ax)
     tidy(ax)
     return ax
 
@@ -84,10 +85,9 @@ def _draw_slack(
     """A line from each sample with slack to the nearest point of its margin, y xi w / |w|^2 away."""
     from matplotlib.collections import LineCollection
 
-    having = xi > 0.0
-    if not having.any():
+    if not len(xi):
         return
     feet = points + (signs * xi)[:, None] * normal / (normal @ normal)
     ax.add_collection(LineCollection(
-        list(np.stack([points[having], feet[having]], axis=1)), colors="#888888", linewidths=0.9, zorder=2, label="slack ξ / |w|",
+        list(np.stack([points, feet], axis=1)), colors="#888888", linewidths=0.9, zorder=2, label="slack ξ / |w|",
     ))  # fmt: skip

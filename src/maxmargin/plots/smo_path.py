@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from maxmargin.optimality import PairProblem
-from maxmargin.plots.canvas import FEW_COLOURS, INK, new_axes, tidy
+from maxmargin.plots.canvas import FEW_COLOURS, INK, legend_below, new_axes, tidy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -39,7 +39,7 @@ def smo_step(pair: PairProblem, start: tuple[float, float], ax: Axes | None = No
     ax.annotate("", xy=step.end, xytext=step.start, zorder=4, arrowprops={"arrowstyle": "->", "color": FEW_COLOURS[1]})
     gained = float(pair.value(*step.end) - pair.value(*step.start))
     ax.set_title(f"a step of SMO: W rises by {gained:.3g}", loc="left", fontsize=10, color=INK)
-    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.1), frameon=False, fontsize=9, ncols=2)
+    legend_below(ax)
     return ax
 
 
@@ -53,7 +53,7 @@ def coordinate_path(
     ax.plot(*path[0], "o", color=FEW_COLOURS[0], markersize=8, zorder=5, label="start")
     ax.plot(*path[-1], "*", color=FEW_COLOURS[1], markersize=13, zorder=6, label=f"after {steps} steps")
     ax.set_title(f"coordinate ascent: W = {float(pair.value(*path[-1])):.6g}", loc="left", fontsize=10, color=INK)
-    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.1), frameon=False, fontsize=9, ncols=3)
+    legend_below(ax, columns=3)
     return ax
 
 

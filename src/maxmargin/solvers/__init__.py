@@ -5,6 +5,7 @@ does not import scikit-learn.
 
     block-smo      decomposition with second-order SMO: the fast one
     smo-simple     SMO with random partners, as in lectures          the dual, any kernel
+    smo-all-pairs  SMO over all pairs of duals in turn
     smo-platt      Platt's SMO
     dual-ascent    coordinate ascent with the kernel K + 1
     qp             an interior-point solver                          either problem
@@ -50,9 +51,11 @@ def solve_each(
     control: Control,
     starts: Sequence[Vector] | None = None,
     options: SolverOptions | None = None,
+    orders: Sequence[NDArray[np.intp]] | None = None,
 ) -> Iterator[Solution]:
     """The solutions of several problems over one kernel matrix, in their order, each when it is asked for; from `starts`
-    or, without them, from the start of each problem.
+    or, without them, from the start of each problem. `orders`, over and over, are those in which a solver that goes by the
+    order of the variables is to see them.
 
     Small ones are solved ahead, many at a time, because each of them occupies one core only; not so if their steps are
     limited, as the limit is for all of them. When the fit has to end, the problems still to come stay at zero.
@@ -78,7 +81,8 @@ def solve_each(
             yield _untouched(problem, ended, None if starts is None else starts[index])
         else:
             start = None if starts is None else starts[index]
-            yield _solve_one(choice, problem, gram, backend, stop, control, start, options)
+            order = None if orders is None else orders[index % len(orders)]
+            yield _solve_one(choice, problem, gram, backend, stop, control, start, options, order)
 
 
 def go_on(
@@ -106,12 +110,21 @@ def _solve_one(
     control: Control,
     start: Vector | None,
     options: SolverOptions | None,
+    order: NDArray[np.intp] | None,
 ) -> Solution:
     solver = Solver(crammer_singer.solve) if choice is JOINT else SOLVERS[choice.name]
     told = {"options": options} if options is not None and solver.takes_options else {}
     if not np.isfinite(stop.tol) and choice.name not in FAST_SOLVERS:
         stop = replace(stop, tol=FINITE_TOL)
-    solution = solver.solve(problem, gram, backend, stop, control, start, **told)
+    if order is not None and solver.goes_by_order:
+        own_start = None if start is None else start[order]
+        seen = solver.solve(
+            problem.restrict(order), gram.subset(order.astype(np.int32)), backend, stop, control, own_start, **told
+        )
+        back = np.argsort(order)
+        solution = replace(seen, beta=seen.beta[back], gradient=seen.gradient[back])
+    else:
+        solution = solver.solve(problem, gram, backend, stop, control, start, **told)
     if solution.status.converged or choice.then is None or control.ended() is not None:
         return solution
     further = SOLVERS[choice.then].solve(problem, gram, backend, stop, control, solution.beta)

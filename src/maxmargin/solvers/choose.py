@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from maxmargin.primal_or_dual import primal_or_dual
 from maxmargin.solution import Solution
-from maxmargin.solvers import block_smo, dual_ascent, lbfgs, qp, smo_platt, smo_simple, subgradient
+from maxmargin.solvers import block_smo, dual_ascent, lbfgs, qp, smo_all_pairs, smo_platt, smo_simple, subgradient
 from maxmargin.solvers.options import SolverOptions
 
 HARD_MARGIN = "hard margin"
@@ -20,12 +20,14 @@ WHOLE_MATRIX = 10_000
 class Solver:
     """A solver, and what it takes, as data: its options; whether it moves pairs of duals and so needs the equality constraint
     of an intercept; whether it needs a problem without that constraint, so that its intercept is a weight and its kernel
-    K + 1; the kernels (None: all), losses and number of samples it can do."""
+    K + 1; whether its steps depend on the order of the samples, so that it is to see them in the user's; the kernels (None:
+    all), losses and number of samples it can do."""
 
     solve: Callable[..., Solution]
     options: type[SolverOptions] = SolverOptions
     moves_pairs: bool = False
     augments_kernel: bool = False
+    goes_by_order: bool = False
     kernels: tuple[str, ...] | None = None
     losses: tuple[str, ...] = LOSSES
     largest: int | None = None
@@ -49,12 +51,17 @@ class Solver:
 
 SOLVERS: Mapping[str, Solver] = {
     "block-smo": Solver(block_smo.solve),
-    "smo-simple": Solver(smo_simple.solve, smo_simple.Options, moves_pairs=True, largest=WHOLE_MATRIX),
-    "smo-platt": Solver(smo_platt.solve, smo_platt.Options, moves_pairs=True, largest=WHOLE_MATRIX),
-    "dual-ascent": Solver(dual_ascent.solve, dual_ascent.Options, augments_kernel=True, largest=WHOLE_MATRIX),
+    "smo-simple": Solver(smo_simple.solve, smo_simple.Options, moves_pairs=True, goes_by_order=True, largest=WHOLE_MATRIX),
+    "smo-all-pairs": Solver(smo_all_pairs.solve, moves_pairs=True, goes_by_order=True, largest=WHOLE_MATRIX),
+    "smo-platt": Solver(smo_platt.solve, smo_platt.Options, moves_pairs=True, goes_by_order=True, largest=WHOLE_MATRIX),
+    "dual-ascent": Solver(
+        dual_ascent.solve, dual_ascent.Options, augments_kernel=True, goes_by_order=True, largest=WHOLE_MATRIX
+    ),
     "qp": Solver(qp.solve, qp.Options, largest=WHOLE_MATRIX),
-    "subgradient": Solver(subgradient.solve, subgradient.Options, kernels=("linear",), losses=("hinge",)),
-    "lbfgs": Solver(lbfgs.solve, lbfgs.Options, kernels=("linear",), losses=("hinge", "squared_hinge")),
+    "subgradient": Solver(
+        subgradient.solve, subgradient.Options, goes_by_order=True, kernels=("linear",), losses=("hinge", HARD_MARGIN)
+    ),
+    "lbfgs": Solver(lbfgs.solve, lbfgs.Options, kernels=("linear",)),
 }
 
 
@@ -73,14 +80,16 @@ class Situation:
 @dataclass(frozen=True)
 class Choice:
     """The solver that runs, and why; the one that goes on from its point should it fall short of the tolerance; whether
-    the kernel is to be K + 1, for an intercept that is a weight; and whether the fast solver continues where a certificate
-    contradicts the claim to have converged. A textbook solver that was asked for ends as its page says."""
+    the kernel is to be K + 1, for an intercept that is a weight; whether the fast solver continues where a certificate
+    contradicts the claim to have converged (a textbook solver that was asked for ends as its page says); and whether the solver
+    is to see the samples in the user's order."""
 
     name: str
     reason: str
     then: str | None = None
     augments_kernel: bool = False
     continues: bool = False
+    goes_by_order: bool = False
 
 
 def choose_solver(name: str, situation: Situation) -> Choice:
@@ -93,8 +102,14 @@ def choose_solver(name: str, situation: Situation) -> Choice:
     if obstacle is not None:
         others = [other for other, solver in SOLVERS.items() if solver.obstacle(situation) is None]
         raise ValueError(f"solver={name!r}: {obstacle}. Here you can use {', '.join(others)}")
-    augments = SOLVERS[name].augments_kernel and situation.intercept
-    return Choice(name, f"{name}, as asked", augments_kernel=augments, continues=name == "block-smo")
+    solver = SOLVERS[name]
+    return Choice(
+        name,
+        f"{name}, as asked",
+        augments_kernel=solver.augments_kernel and situation.intercept,
+        continues=name == "block-smo",
+        goes_by_order=solver.goes_by_order,
+    )
 
 
 def require_known(name: str, known: Mapping[str, Solver] = SOLVERS) -> None:
@@ -109,6 +124,8 @@ def _automatic(situation: Situation) -> Choice:
     obstacle = SOLVERS["lbfgs"].obstacle(situation)
     if obstacle is None and situation.loss == "hinge":
         obstacle = "the hinge has a kink, at which it is slow"
+    if obstacle is None and situation.loss == HARD_MARGIN:
+        obstacle = "with a hard margin it separates the classes, but not by the widest margin"
     if obstacle is not None:
         reason = f"block-smo, a solver of the dual. Not lbfgs, a solver of the primal: {obstacle}"
         return Choice("block-smo", reason, continues=True)

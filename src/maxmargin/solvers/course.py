@@ -67,6 +67,15 @@ class Course:
             return Status.NOT_SEPARABLE
         return told or self._control.ended()
 
+    @property
+    def gap(self) -> float:
+        """The duality gap of the last pass."""
+        return self._trace.gap[-1]
+
+    @property
+    def relative_gap(self) -> float:
+        return self._trace.relative_gap()
+
     def solution(self, beta: Vector, gradient: Vector, status: Status) -> Solution:
         violation = self._problem.violation(beta, gradient)
         return Solution(beta, gradient, status, violation, self._steps, self._trace, "float64 kernel")

@@ -12,6 +12,9 @@ into a weight like the others, so there is no equality constraint, and the duals
             clip alpha_k to [0, C]
     until the change of alpha in a pass is at most epsilon
 
+Instead of one after the other the components can be taken in a random order, or greedily, at each step the one with the
+largest gain of J: ``order``.
+
 In signed duals beta = y alpha the component of the gradient is -G_k, and this is beta_k - eta_k G_k, clipped to its box.
 Along one coordinate J is a parabola with curvature K~(x_k, x_k), so this step length is Newton's and ends at its top: the
 method is coordinate ascent with exact line search, and it converges because it never overshoots.
@@ -39,15 +42,17 @@ from maxmargin.solvers.separability import best_multiple
 Vector = NDArray[np.float64]
 
 FLAT = 1e-12  # of the largest diagonal entry: a sample with less is taken to have this
+HUGE = 1e100  # a dual beyond this grows for ever, which the end of the pass tells; squares of it are still finite
 
 
 @dataclass(frozen=True)
 class Options(SolverOptions):
-    """`epsilon`: the length of a pass's change of the duals that ends the run (0: only `tol` ends it). `order`: the
-    duals one after the other, or in a new random order each pass, drawn with `seed`."""
+    """`epsilon`: the length of a pass's change of the duals that ends the run, and nothing else does (0: `tol` ends it).
+    `order`: the duals one after the other; in a new random order each pass, drawn with `seed`; or at each step the one whose
+    move raises J most, n of them to a pass."""
 
     epsilon: float = number(0.0, rule="a number, at least 0")
-    order: str = one_of("cyclic", "random")
+    order: str = one_of("cyclic", "random", "greedy")
     seed: int = seed()
 
 
@@ -64,17 +69,32 @@ def solve(
     course = Course(problem, gram, stop, control)
     K = kernel_matrix(gram, problem.shift)
     eta = 1.0 / np.maximum(K.diagonal(), FLAT * max(float(K.diagonal().max()), 1.0))
-    random, order = np.random.default_rng(options.seed), np.arange(len(problem))
+    random, n = np.random.default_rng(options.seed), len(problem)
     beta, change = course.begin(start), np.inf
     gradient = K @ beta + problem.linear
-    while (status := course.ended(beta, gradient)) is None and change > options.epsilon:
+    while not _ends(status := course.ended(beta, gradient), control, options) and change > options.epsilon:
         before = beta.copy()
-        for k in random.permutation(order) if options.order == "random" else order:
+        for k in random.permutation(n) if options.order == "random" else range(n):
+            if options.order == "greedy":
+                k = _largest_gain(problem, beta, K @ beta + problem.linear, eta)
             slope = K[k] @ beta + problem.linear[k]
             beta[k] = min(max(beta[k] - eta[k] * slope, problem.lower[k]), problem.upper[k])
-            if course.step():
+            if course.step() or abs(beta[k]) > HUGE:
                 break
         change = float(np.linalg.norm(beta - before))
         beta *= best_multiple(problem, beta, K @ beta + problem.linear)
         gradient = K @ beta + problem.linear
     return course.solution(beta, gradient, status or (Status.STOPPED_BY_OPTION if options.epsilon else Status.STALLED))
+
+
+def _ends(status: Status | None, control: Control, options: Options) -> bool:
+    """Whether this status ends the run: with an epsilon convergence does not, as the change of a pass decides."""
+    if status is None:
+        return False
+    return not status.converged or not options.epsilon or control.ended() is not None
+
+
+def _largest_gain(problem: DualProblem, beta: Vector, gradient: Vector, eta: Vector) -> int:
+    """The component whose exact, clipped step raises J most: by -G step - step^2 / 2 eta."""
+    step = np.clip(beta - eta * gradient, problem.lower, problem.upper) - beta
+    return int(np.argmax(-gradient * step - 0.5 * step**2 / eta))

@@ -298,14 +298,15 @@ def solve_by_gradient_ascent(
 ) -> RidgeSolution:
     """beta_i += rate/|b| (s_i (t_i - sum_j beta_j K_ij) - alpha beta_i), for all i of a batch b at the same time.
 
-    An epoch is a random permutation of the samples, cut into batches. After each the gap is measured.
+    An epoch is a random permutation of the samples, cut into batches of that size; the last one has what is left. After each
+    epoch the gap is measured.
     """
     n, target, weight = len(K), problem.target, problem.weight[:, None]
     run = _Run(problem, K, stop, control)
     beta = np.zeros_like(target)
     status: Status | None = None
     while status is None:
-        for batch in np.array_split(rng.permutation(n), -(-n // batch_size)):
+        for batch in np.split(rng.permutation(n), range(batch_size, n, batch_size)):
             sums = K.times(beta, at=batch)  # of the old beta for the whole batch: the updates are simultaneous
             slope = weight[batch] * (target[batch] - sums) - problem.alpha * beta[batch]
             beta[batch] += rate / len(batch) * slope

@@ -3,27 +3,44 @@ r"""Sequential minimal optimisation as lectures sketch it: each violator moves t
     min    1/2 beta' (K + diag(shift)) beta + linear' beta
     s.t.   lower <= beta <= upper,   sum(beta) = 0
 
-    repeat until max_passes passes in a row have changed nothing
-        for each i with (alpha_i < C and y_i E_i < -tol) or (alpha_i > 0 and y_i E_i > tol)
-            draw j != i
-            minimise over alpha_i and alpha_j, clip alpha_j to [L, H], let alpha_i follow     (`pair_step`)
-            b = b_i if alpha_i is free, b_j if alpha_j is free, their mean if both are at a bound
+    a = 0, b = 0, passes = 0
+    while passes < max_passes
+        changed = 0
+        for i = 1, ..., n
+            E_i = f(x_i) - y_i
+            if (a_i < C and y_i E_i < -tol) or (a_i > 0 and y_i E_i > tol)
+                choose j != i at random
+                update a_i, a_j and b                                                          (`pair_step`)
+                changed = changed + 1
+        passes = passes + 1 if changed = 0, else 0
 
 **Signed duals.** With beta = y alpha and linear = -y the error of sample i is E_i = f(x_i) - y_i = G_i + b, where G is the
 gradient of the objective. The two conditions then need no label: beta_i may rise and E_i < 0, or it may fall and E_i > 0.
 The biases b_i and b_j that make E_i = 0 or E_j = 0 after the step are -G_i and -G_j there: the lecture's
 b - E_i - y_i dalpha_i K_ii - y_j dalpha_j K_ij. With the quadratic loss K stands for K + diag(1 / 2C_i).
 
-Here a sample counts as a violator from tol / 2 on, so that all within it means a violation (the largest G_j - G_i of a
-pair that may move) of at most tol; and only a step that moves something counts as a change. A random partner is often a
-poor one, so this takes many more steps than `smo_platt`: it is here to be read. With a hard margin, partners are drawn until
-one moves: that the classes cannot be separated must not be missed by bad luck.
+**To the letter.** By default every line is the sketch's, in the user's order of the samples, and the model keeps the sketch's
+bias. Three things follow from that. An update counts as a change even if it moves nothing, so the run ends only when no
+sample violates its condition at the present b. These conditions hold to tol, so two samples can still differ by 2 tol: the
+KKT violation of the certificate is at most 2 tol, not tol. And b belongs to the last update, not to all samples, so
+another bias may have a smaller primal value. Each has an option that departs from the sketch:
+
+    counts="moves"          an update that moves nothing is not a change
+    threshold="half_tol"    a sample is a violator from tol / 2 on, so that the KKT violation ends below tol
+    stops="tol"             the run also ends as soon as the conditions of the certificate hold, whatever b is
+    bias="best"             the model keeps the bias with the smallest primal value
+
+A random partner is often a poor one, so this takes many more steps than `smo_platt`: it is here to be read.
+
+**What the sketch leaves open.** With a hard margin partners are drawn until one moves, and the best multiple of the duals is
+taken after each pass: that the classes cannot be separated must not be missed by bad luck. If samples ask to be moved in
+`PATIENCE` passes in a row and none can be, the run ends as stalled: tol is below rounding.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,18 +51,25 @@ from maxmargin.formulations import DualProblem
 from maxmargin.gram import Gram
 from maxmargin.solution import Solution, Status
 from maxmargin.solvers.course import Course, kernel_matrix
-from maxmargin.solvers.options import SolverOptions, count, seed
-from maxmargin.solvers.pair_step import best_step, bias_after, move, violates
+from maxmargin.solvers.options import SolverOptions, count, one_of, seed
+from maxmargin.solvers.pair_step import Matrix, best_step, bias_after, move, violates
 from maxmargin.solvers.separability import best_multiple
 
 Vector = NDArray[np.float64]
 
+PATIENCE = 100  # passes in a row in which samples ask to be moved and none can be
+
 
 @dataclass(frozen=True)
 class Options(SolverOptions):
-    """`max_passes`: passes in a row without a change that end the run. `seed`: of the partners."""
+    """`max_passes`: passes in a row without a change that end the run. `counts`, `threshold`, `stops`, `bias`: see above; the
+    defaults are the sketch. `seed`: of the partners."""
 
     max_passes: int = count(20)
+    counts: str = one_of("updates", "moves")
+    threshold: str = one_of("tol", "half_tol")
+    stops: str = one_of("passes", "tol")
+    bias: str = one_of("running", "best")
     seed: int = seed()
 
 
@@ -60,32 +84,81 @@ def solve(
 ) -> Solution:
     """Minimise `problem` over the kernel matrix `gram` from `start`, or from zero."""
     course = Course(problem, gram, stop, control)
-    K = kernel_matrix(gram, problem.shift)
-    random, n, tol = np.random.default_rng(options.seed), len(problem), 0.5 * stop.tol
-    beta, bias, passes = course.begin(start), 0.0, 0
-    gradient = K @ beta + problem.linear
-    while (status := course.ended(beta, gradient)) is None and passes < options.max_passes:
-        changed = 0
-        for i in range(n):
-            G_i = K[i] @ beta + problem.linear[i]
-            if not violates(problem, beta, i, G_i + bias, tol):
-                continue
-            for j in (i + 1 + random.choice(n - 1, n - 1 if problem.hard else 1, replace=False)) % n:
-                G_j = K[j] @ beta + problem.linear[j]
-                if t := best_step(problem, K, beta, i, j, G_i - G_j):
+    run = _Run(problem, kernel_matrix(gram, problem.shift), course.begin(start), options)
+    tol = stop.tol if options.threshold == "tol" else 0.5 * stop.tol
+    passes = idle = 0
+    while not _ends(status := course.ended(run.beta, run.gradient), control, options) and passes < options.max_passes:
+        if idle == PATIENCE:
+            status = status or Status.STALLED
+            break
+        updates = moves = 0
+        for i in range(len(problem)):
+            error = run.gradient_of(i) + run.bias
+            if violates(problem, run.beta, i, error, tol):
+                moves += run.update(i)
+                updates += 1
+                if course.step() or run.unbounded:
                     break
-            if t == 0.0:
-                continue
-            if math.isinf(t):
-                return course.solution(beta, K @ beta + problem.linear, Status.UNBOUNDED)
-            move(problem, beta, i, -t)
-            move(problem, beta, j, t)
-            bias = bias_after(problem, beta, i, j, G_i + t * (K[i, j] - K[i, i]), G_j + t * (K[j, j] - K[i, j]))
-            changed += 1
-            if course.step():
-                break
+        if run.unbounded:
+            status = Status.UNBOUNDED
+            break
+        changed = updates if options.counts == "updates" else moves
         passes = 0 if changed else passes + 1
-        stretch = best_multiple(problem, beta, K @ beta + problem.linear)
-        beta, bias = stretch * beta, stretch * bias
-        gradient = K @ beta + problem.linear
-    return course.solution(beta, gradient, status or Status.STOPPED_BY_OPTION)
+        idle = idle + 1 if updates and not moves else 0
+        run.renew()
+    solution = course.solution(run.beta, run.gradient, status or Status.STOPPED_BY_OPTION)
+    return solution if options.bias == "best" else replace(solution, bias=run.bias)
+
+
+def _ends(status: Status | None, control: Control, options: Options) -> bool:
+    """Whether this status ends the run: convergence does not, by the sketch, whose own rule is to count passes."""
+    if status is None:
+        return False
+    return not status.converged or options.stops == "tol" or control.ended() is not None
+
+
+class _Run:
+    """The duals, the bias and the partners."""
+
+    def __init__(self, problem: DualProblem, K: Matrix, beta: Vector, options: Options) -> None:
+        self._problem, self._K = problem, K
+        self._random = np.random.default_rng(options.seed)
+        self.beta, self.bias = beta, 0.0
+        self.gradient = K @ beta + problem.linear
+        if beta.any():
+            self.bias = -float(np.mean(problem.levels(beta, self.gradient)))
+        self.unbounded = False
+
+    def gradient_of(self, i: int) -> float:
+        return float(self._K[i] @ self.beta + self._problem.linear[i])
+
+    def update(self, i: int) -> bool:
+        """Draw a partner, move both to the best point of their segment and set the bias; whether they moved."""
+        problem, K, beta = self._problem, self._K, self.beta
+        G_i = self.gradient_of(i)
+        for j in self._partners(i):
+            G_j = self.gradient_of(j)
+            t = best_step(problem, K, beta, i, j, G_i - G_j)
+            if t or not problem.hard:
+                break
+        if math.isinf(t):
+            self.unbounded = True
+            return False
+        move(problem, beta, i, -t)
+        move(problem, beta, j, t)
+        self.bias = bias_after(problem, beta, i, j, G_i + t * (K[i, j] - K[i, i]), G_j + t * (K[j, j] - K[i, j]))
+        return t != 0.0
+
+    def _partners(self, i: int) -> list[int]:
+        """One j != i at random; with a hard margin all of them in a random order."""
+        others = len(self.beta) - 1
+        drawn = self._random.permutation(others) if self._problem.hard else [self._random.integers(others)]
+        return [int(j) + int(j >= i) for j in drawn]
+
+    def renew(self) -> None:
+        """The gradient at the end of a pass; with a hard margin, at the best multiple of the duals."""
+        self.gradient = self._K @ self.beta + self._problem.linear
+        if self._problem.hard:
+            stretch = best_multiple(self._problem, self.beta, self.gradient)
+            self.beta, self.bias = stretch * self.beta, stretch * self.bias
+            self.gradient = self._K @ self.beta + self._problem.linear
