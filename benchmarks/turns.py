@@ -19,9 +19,9 @@ ROOT = Path(__file__).resolve().parent.parent
 Result = dict[str, Any]
 
 
-def in_fresh_process(module: str, *arguments: str) -> Result:
+def in_fresh_process(module: str, *arguments: str, python: str = sys.executable) -> Result:
     """What the module prints last, as JSON, when it is run with these arguments."""
-    command = [sys.executable, "-m", module, *arguments]
+    command = [python, "-m", module, *arguments]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     result: Result = json.loads(done.stdout.splitlines()[-1])
     return result

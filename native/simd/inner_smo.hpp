@@ -29,7 +29,6 @@ namespace maxmargin::MAXMARGIN_LEVEL {
 constexpr double forbidden = 1e300;        // larger than any gradient; finite, as these files are compiled for finite numbers
 constexpr float curvature_floor = 1e-12f;  // of a pair, relative to its diagonal, as in LIBSVM: duplicates have none
 constexpr float least_curvature = 1e-34f;  // of samples that are zero altogether; a float can divide by it
-constexpr float most_units = 100.0f;       // of a violation when pairs are rated: its square over that is a float still
 constexpr long steps_per_look = 128;       // at the clock
 constexpr double pairs_first = 1.5;        // times the cost of a Newton step, spent on pair steps: most tiles end before that
 constexpr double rank_tolerance = 1e-14;   // relative pivot below which two constraints count as one
@@ -59,8 +58,9 @@ public:
         for (int k = 0; k < padded; ++k) {  // the padding may move nowhere
             gradient[k] = k < m ? p.gradient[k] : 0.0;
             diagonal[k] = k < m ? static_cast<float>(K.diagonal(k)) : 1.0f;
-            if (k < m) note_bounds(k);
         }
+        find_units();
+        for (int k = 0; k < m; ++k) note_bounds(k);
         if (coupled) find_idle_chunks();
     }
 
@@ -69,7 +69,6 @@ public:
         double spent = 0.0;  // on pair steps since the last Newton step, in nanoseconds
         bool newton_helps = true;
         find_lowest_up();
-        find_unit();
         while (true) {
             result.violation = coupled ? choose_pair() : choose_coordinate();
             const bool converged = result.violation <= p.tolerance;
@@ -123,7 +122,7 @@ private:
         free_now[k] = may_rise && may_fall;
         Group& g = group_of(k);
         g.up_bar[k] = may_rise ? 0.0 : forbidden;
-        g.down[k] = may_fall ? 1.0f : 0.0f;
+        g.down[k] = may_fall ? static_cast<float>(unit) : 0.0f;
     }
 
     void set(int k, double value) {
@@ -131,11 +130,18 @@ private:
         note_bounds(k);
     }
 
-    // Gains are squares of violations in float32: in a unit in which the gradients are about one, they stay within its range.
-    void find_unit() {
+    // Gains are squares of violations over curvatures, in float32. In units in which the gradients are about one, and with
+    // curvatures not too far below the largest, they stay within its range.
+    void find_units() {
         double largest = 0.0;
-        for (int k = 0; k < m; ++k) largest = std::max(largest, std::abs(gradient[k]));
-        unit = largest > 0.0 ? static_cast<float>(1.0 / largest) : 1.0f;
+        float widest = 0.0f, lowest = 0.0f;
+        for (int k = 0; k < m; ++k) {
+            largest = std::max(largest, std::abs(gradient[k]));
+            widest = std::max(widest, std::abs(diagonal[k]));
+            lowest = std::min(lowest, diagonal[k]);
+        }
+        unit = largest > 0.0 ? 1.0 / largest : 1.0;
+        floor_of_all = std::max(1e-24f * widest, least_curvature) - curvature_floor * lowest;
     }
 
     // i = argmin_{up} G, in each group
@@ -186,7 +192,7 @@ private:
             g.gain = chunk_gain[c];
             rate_chunk(g, c, row_i);
             g.j = c * chunk + place_of(gains_in_chunk, g.gain);
-            g.violation = *std::max_element(chunk_violation.begin() + g.first_chunk, chunk_violation.begin() + g.end_chunk);
+            g.violation = *std::max_element(chunk_violation.begin() + g.first_chunk, chunk_violation.begin() + g.end_chunk) / unit;
             if (!best || g.gain > best->gain) best = &g;
             worst = std::max(worst, g.violation);
         }
@@ -197,7 +203,7 @@ private:
     [[gnu::noinline]] void rate_chunk(Group& group, int c, const T* row_i) {
         const int at = c * chunk;
         const double g = group.lowest_up;
-        const float k_ii = diagonal[group.i], unit = this->unit;
+        const float k_ii = diagonal[group.i], floor = floor_of_all + curvature_floor * k_ii;
         const T* __restrict K_i = row_i + at;
         const double* __restrict G = gradient.data() + at;
         const float *__restrict may_fall = group.down.data() + at, *__restrict k_jj = diagonal.data() + at;
@@ -207,10 +213,9 @@ private:
         for (int k = 0; k < chunk; ++k) {
             const float excess = larger(static_cast<float>(G[k] - g), 0.0f) * may_fall[k];
             // in T: a float64 entry may be too small for a normal float, and arithmetic with the others takes many times as long
-            const T diagonals = static_cast<T>(k_ii + k_jj[k]), met = diagonals - T(2) * K_i[k];
-            const float least = curvature_floor * larger(static_cast<float>(diagonals), 0.0f) + least_curvature;
-            const float curvature = larger(static_cast<float>(met), least), share = smaller(unit * excess, most_units);
-            gain[k] = share * share / curvature;
+            const T met = static_cast<T>(k_ii + k_jj[k]) - T(2) * K_i[k];
+            const float curvature = larger(static_cast<float>(met), floor + curvature_floor * k_jj[k]);
+            gain[k] = excess * excess / curvature;
             best = larger(best, gain[k]);
             worst = larger(worst, excess);
         }
@@ -231,7 +236,7 @@ private:
         if (!idle_chunks.empty()) unseen[i] += t, unseen[j] -= t;
     }
 
-    static double floor_of(double diagonals) { return curvature_floor * std::max(diagonals, 0.0) + least_curvature; }
+    double floor_of(double diagonals) const { return curvature_floor * std::max(diagonals, 0.0) + floor_of_all; }
 
     // Chunks in which no variable can move (the held-out samples of a fold) take no part in pair steps: what all of them did to
     // the gradient there is added up at the end.
@@ -482,7 +487,8 @@ private:
     alignas(64) double barred_in_chunk[chunk];  // G of those that may rise, in the chunk looked at last
     alignas(64) float gains_in_chunk[chunk];
     int i = 0, j = 0, n_free = 0;  // i and j: the pair (or coordinate) to move
-    float unit = 1.0f;             // of gradients, in which gains are rated
+    double unit = 1.0;             // a violation times this is what pairs are rated by
+    float floor_of_all = 0.0f;     // curvature that every pair has at least
     double lowest_curvature = 0.0;
 
     std::vector<int> free;

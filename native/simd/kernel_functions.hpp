@@ -75,19 +75,25 @@ void round(const T* values, int size, float* out) {
 
 // See loops.hpp.
 template <class T>
-bool to_squared_distances(T* tile, int n_rows, int n_columns, const T* row_norms, const T* column_norms) {
-    int any_near = 0;
+int to_squared_distances(T* tile, int n_rows, int n_columns, const T* row_norms, const T* column_norms, int* near_rows) {
+    T largest = 0;
+#pragma omp simd reduction(max : largest)
+    for (int j = 0; j < n_columns; ++j) largest = larger(largest, column_norms[j]);
+    int n_near = 0;
     for (int r = 0; r < n_rows; ++r) {
         T* row = tile + static_cast<std::ptrdiff_t>(r) * n_columns;
         const T norm = row_norms[r];
-#pragma omp simd reduction(| : any_near)
+        T lowest = norm + largest;
+#pragma omp simd reduction(min : lowest)
         for (int j = 0; j < n_columns; ++j) {
-            const T norms = norm + column_norms[j], squared = norms - T(2) * row[j];
-            any_near |= squared < near_share<T> * norms;
+            const T squared = (norm + column_norms[j]) - T(2) * row[j];
+            lowest = smaller(lowest, squared);
             row[j] = larger(squared, T(0));
         }
+        near_rows[n_near] = r;
+        n_near += lowest < near_share<T> * (norm + largest);
     }
-    return any_near != 0;
+    return n_near;
 }
 
 template <class T>

@@ -297,11 +297,52 @@ void kernel_row(const Kernel& kernel, const Samples<T>& samples, std::int32_t r,
         std::fill(out + samples.size(), out + in_chunks(static_cast<int>(samples.size())), T(0));
         return;
     }
-    const Samples<T> one(samples, &r, 1);
-    visit_tiles(kernel, one, samples, 0, samples.size(), [&](std::int64_t, int, std::int64_t c, int width, const T* tile, int) {
-        std::copy_n(tile, width, out + c);
-    });
+    if (samples.sparse()) {  // scattered over all features, once, so that each of the others is read as it lies there
+        static thread_local std::vector<T> of_this_thread;
+        std::vector<T>& scattered = of_this_thread;
+        if (scattered.size() < static_cast<std::size_t>(samples.n_features())) scattered.resize(samples.n_features(), T(0));
+        for (std::int64_t v = 0; v < samples.n_values(r); ++v) scattered[samples.features(r)[v]] = samples.values(r)[v];
+        for (std::int64_t c = 0; c < samples.size(); ++c) {
+            T sum = 0;
+            for (std::int64_t v = 0; v < samples.n_values(c); ++v) sum += scattered[samples.features(c)[v]] * samples.values(c)[v];
+            out[c] = sum;
+        }
+        for (std::int64_t v = 0; v < samples.n_values(r); ++v) scattered[samples.features(r)[v]] = T(0);
+        const bool from_dots = kernel.pairing() == Pairing::squared_distance;
+        apply_kernel_to_tile(kernel, from_dots, samples, r, 1, samples, 0, static_cast<int>(samples.size()), out);
+    } else {
+        const Samples<T> one(samples, &r, 1);
+        visit_tiles(kernel, one, samples, 0, samples.size(), [&](std::int64_t, int, std::int64_t c, int width, const T* tile, int) {
+            std::copy_n(tile, width, out + c);
+        });
+    }
     std::fill(out + samples.size(), out + in_chunks(static_cast<int>(samples.size())), T(0));
+}
+
+template <class T>
+void solve_small(const Gram<T>& gram, SmallProblem<T>& problem, const std::vector<double>& diagonal, const Deadline& deadline,
+                 Tile<T>& tile) {
+    problem.result.violation = std::numeric_limits<double>::infinity();
+    if (deadline.passed()) return;
+    Samples<T> samples(gram.samples(), problem.members, problem.size);
+    if (wants_panels(gram.kernel(), samples.n_features())) samples.make_panels();
+    std::vector<double> own(problem.size);
+    for (int a = 0; a < problem.size; ++a) own[a] = diagonal[problem.members[a]] + (problem.shift ? problem.shift[a] : 0.0);
+    // most variables of a small problem never move, so most rows are never asked for
+    tile.make_lazy(std::move(own), [&](int a, T* out) {
+        kernel_row(gram.kernel(), samples, a, out);
+        if (problem.shift) out[a] += static_cast<T>(problem.shift[a]);
+    });
+    const std::vector<int> edges = problem.coupled ? std::vector<int>{0, problem.size} : std::vector<int>{};
+    TileProblem<T> inner{tile,  problem.lower,     problem.upper,     problem.beta, problem.gradient,
+                         edges, problem.tolerance, problem.max_steps, deadline};
+    problem.result = loops<T>().solve_tile(inner);
+    if (problem.result.violation > problem.tolerance || problem.polish >= problem.tolerance) return;
+    inner.tolerance = problem.polish;
+    inner.max_steps = 10 * problem.size + 100;
+    const long steps = problem.result.steps;
+    problem.result = loops<T>().solve_tile(inner);
+    problem.result.steps += steps;
 }
 
 template <class T>
@@ -310,35 +351,14 @@ void solve_tiles(const Gram<T>& gram, std::vector<SmallProblem<T>>& problems, co
     for (const SmallProblem<T>& problem : problems) entries += static_cast<std::int64_t>(problem.size) * problem.size;
     std::vector<double> diagonal(gram.size());
     gram.diagonal(diagonal.data());
+    Failure failure;
 #pragma omp parallel num_threads(threads_for(entries))
     {
         Tile<T> tile;
 #pragma omp for schedule(dynamic, 1)
-        for (std::size_t i = 0; i < problems.size(); ++i) {
-            SmallProblem<T>& problem = problems[i];
-            problem.result.violation = std::numeric_limits<double>::infinity();
-            if (deadline.passed()) continue;
-            Samples<T> samples(gram.samples(), problem.members, problem.size);
-            if (wants_panels(gram.kernel(), samples.n_features())) samples.make_panels();
-            std::vector<double> own(problem.size);
-            for (int a = 0; a < problem.size; ++a) own[a] = diagonal[problem.members[a]] + (problem.shift ? problem.shift[a] : 0.0);
-            // most variables of a small problem never move, so most rows are never asked for
-            tile.make_lazy(std::move(own), [&](int a, T* out) {
-                kernel_row(gram.kernel(), samples, a, out);
-                if (problem.shift) out[a] += static_cast<T>(problem.shift[a]);
-            });
-            const std::vector<int> edges = problem.coupled ? std::vector<int>{0, problem.size} : std::vector<int>{};
-            TileProblem<T> inner{tile,  problem.lower,     problem.upper,    problem.beta, problem.gradient,
-                                 edges, problem.tolerance, problem.max_steps, deadline};
-            problem.result = loops<T>().solve_tile(inner);
-            if (problem.result.violation > problem.tolerance || problem.polish >= problem.tolerance) continue;
-            inner.tolerance = problem.polish;
-            inner.max_steps = 10 * problem.size + 100;
-            const long steps = problem.result.steps;
-            problem.result = loops<T>().solve_tile(inner);
-            problem.result.steps += steps;
-        }
+        for (std::size_t i = 0; i < problems.size(); ++i) failure.guard([&] { solve_small(gram, problems[i], diagonal, deadline, tile); });
     }
+    failure.rethrow();
 }
 
 template <class T>

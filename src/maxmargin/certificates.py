@@ -169,9 +169,11 @@ def certify(
     largest_norm: Callable[[], float],
     levels: Vector | None = None,
     started: float | None = None,
+    bias: float | None = None,
 ) -> Certificate:
     """The certificate of `beta`, of which this is the gradient, at these levels or else the best ones. `largest_norm` is
-    sum_i |beta_i| sqrt(k(x_i, x_i)), which |w| cannot exceed."""
+    sum_i |beta_i| sqrt(k(x_i, x_i)), which |w| cannot exceed; `bias` the intercept that goes with the levels, if it is not minus
+    their mean."""
     started = time.perf_counter() if started is None else started
     levels = problem.levels(beta, gradient.values) if levels is None else levels
     level = problem.at_variables(levels)
@@ -191,7 +193,7 @@ def certify(
         box_residual=float(np.maximum(problem.lower - beta, beta - problem.upper).max(initial=0.0)),
         equality_residual=float(residuals.max(initial=0.0)),
         arithmetic=gradient.arithmetic,
-        bias=0.0 - float(np.mean(levels)) if len(levels) else 0.0,
+        bias=bias if bias is not None else 0.0 - float(levels.sum()) / max(len(levels), 1),
         levels=tuple(levels.tolist()),
         value_error=gradient.value_error,
         rounding=gap - plain,

@@ -16,7 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from maxmargin.kernels import FEW_FEATURES, UNIT_ROUNDOFF, Kernel, Precomputed, centre_of, squared_norms
+from maxmargin.kernels import FEW_FEATURES, UNIT_ROUNDOFF, Kernel, Precomputed, centre_of, rough_squared_norms
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -66,11 +66,16 @@ class Gram(ABC):
 
     @abstractmethod
     def exact_sums(self, rows: Indices, weights: Matrix, at: Indices) -> tuple[Matrix, Matrix | float]:
-        """weights @ K[rows, at], and by how much rounding may have put each sum off.
+        """weights @ K[rows, at], and by how much rounding may have put each sum off: a number, a column or a matrix.
 
         Every entry is computed anew in float64, whatever `dtype` is, from the samples alone: nothing that a solver could have
         written (a cached row, a tile) is read. This is what certificates are made of.
         """
+
+    @property
+    def is_centred(self) -> bool:
+        """Whether this is the matrix of samples less a centre, and so another than that of the kernel."""
+        return False
 
     def offset(self, rows: Indices, weights: Vector) -> float:
         """What has to be added to sums of this matrix to make them sums of the kernel: not zero if the samples were centred."""
@@ -158,6 +163,10 @@ class DoubledGram(Gram):
 
     def largest_norm(self, rows: Indices, weights: Vector) -> float:
         return self.single.largest_norm(self._sample(rows), weights)
+
+    @property
+    def is_centred(self) -> bool:
+        return self.single.is_centred
 
     def offset(self, rows: Indices, weights: Vector) -> float:
         return self.single.offset(self._sample(rows), weights)
@@ -311,9 +320,11 @@ class BlockGram(Gram):
         error = UNIT_ROUNDOFF * np.abs(sums) + (len(rows) + S.shape[1]) * unit * sizes
         return np.asarray(w @ centre.astype(wide), dtype=np.float64), sums, error
 
+    @property
+    def is_centred(self) -> bool:
+        return self._centre is not None
+
     def offset(self, rows: Indices, weights: Vector) -> float:
-        if self._centre is None:
-            return 0.0
         return float(self._linear_sums(self._members[rows], weights[None, :], rows[:0])[0][0])
 
     @property
@@ -443,7 +454,7 @@ def rounding_of_distances(kernel: Kernel, centre: Vector, support: Any, queries:
     n_terms = max(terms_of(support), terms_of(queries))
     if not sp.issparse(support) and (support.ndim != 2 or support.shape[1] <= FEW_FEATURES):
         return 0.0
-    squares = [squared_norms(some - centre if len(centre) else some) for some in (support, queries)]
+    squares = [1.01 * rough_squared_norms(some - centre if len(centre) else some) for some in (support, queries)]
     sizes = np.abs(weights)
     total = sizes.sum(axis=1, keepdims=True)
     of_support, of_queries = (kernel.rounding_of_products(norms, n_terms) for norms in squares)

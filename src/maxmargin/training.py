@@ -94,12 +94,11 @@ class BinaryCase(Case):
         return float(problem.gap_terms(zero, problem.linear, problem.best_level(zero, problem.linear)).sum())
 
     def gradient(self, solution: Solution) -> Gradient:
-        support = np.flatnonzero(solution.beta).astype(np.int32)
-        beta = solution.beta[support][None, :]
+        support, beta = _support(solution)
 
         def sums(at: NDArray[np.int32]) -> tuple[Vector, Vector | float]:
-            values, error = self.gram.exact_sums(support, beta, at)
-            return values[0], np.broadcast_to(error, values.shape)[0]
+            values, error = self.gram.exact_sums(support, beta[None, :], at)
+            return values[0], error if isinstance(error, float) else error[0]
 
         claim = solution.gradient if solution.up_to_date and not self.gram.sums_are_cheap else None
         return recompute(self.problem, solution.beta, sums, claim, self._given_levels(solution))
@@ -113,15 +112,26 @@ class BinaryCase(Case):
         levels = self.problem.levels(solution.beta, gradient.values) if given is None else given
         if self._levels is not None:
             levels = self._levels(levels)
-        support = np.flatnonzero(solution.beta).astype(np.int32)
-
-        def largest_norm() -> float:
-            return self.gram.largest_norm(support, solution.beta[support])
-
-        proof = certify(self.problem, solution.beta, gradient, largest_norm, levels, started)
+        bias = None
         if not self.problem.coupled:  # then a bias is a weight like the others, if there is one
-            return replace(proof, bias=self.gram.constant_weight(support, solution.beta[support]))
-        return replace(proof, bias=proof.bias - self.gram.offset(support, solution.beta[support]))
+            bias = self.gram.constant_weight(*_support(solution))
+        elif self.gram.is_centred:
+            bias = -float(levels.mean()) - self.gram.offset(*_support(solution))
+        return certify(
+            self.problem,
+            solution.beta,
+            gradient,
+            lambda: self.gram.largest_norm(*_support(solution)),
+            levels,
+            started,
+            bias,
+        )
+
+
+def _support(solution: Solution) -> tuple[NDArray[np.int32], Vector]:
+    """The variables that are not zero, and their values."""
+    support = np.flatnonzero(solution.beta).astype(np.int32)
+    return support, solution.beta[support]
 
 
 class JointCase(Case):
@@ -176,8 +186,9 @@ def settle(
         solution = replace(solution, gradient=gradient.values, up_to_date=True)
     best, best_proof, tol = solution, proof, stop.tol
     for _ in range(MOST_CONTINUATIONS):
-        done = decide(solution.status, proof, stop, choice.continues).converged
-        if done or solution.status not in DOUBTFUL or not choice.continues or control.ended() is not None:
+        if proof.meets(stop.tol, stop.gap_tol) or solution.status not in DOUBTFUL or not choice.continues:
+            break
+        if control.ended() is not None:
             break
         if proof.kkt_violation <= tol:
             tol = stop.tighter(tol, proof.kkt_violation, proof.relative_gap)
@@ -190,15 +201,15 @@ def settle(
             best, best_proof = solution, proof
         if not worth_it:
             break
-    if choice.continues and not best_proof.meets(stop.tol, stop.gap_tol) and case.is_absurd(best_proof):
+    status = decide(best.status, best_proof, stop, choice.continues)
+    if choice.continues and not status.converged and case.is_absurd(best_proof):
         best = case.nothing(best)  # rounding has led astray: no machine is better than this one
         best_proof = _prove(case, best, control)[1]
-    status = decide(best.status, best_proof, stop, choice.continues)
     if status is Status.NOT_SEPARABLE and not _proves_inseparable(case, best):
         status = Status.STALLED
     if status.converged and stop.gap_tol is not None and not best_proof.holds(stop.gap_tol):  # it is all rounding
         best_proof = replace(best_proof, relative_gap=0.0)
-    return replace(best, status=status), best_proof
+    return best if status is best.status else replace(best, status=status), best_proof
 
 
 def _prove(case: Case, solution: Solution, control: Control) -> tuple[Gradient, Certificate]:

@@ -27,9 +27,10 @@ struct Loops {
     // tile[0][j] = <row, sample j> for one sparse row; place[k] says where feature k stands in the panel, -1 if nowhere.
     void (*dot_sparse)(const std::int32_t* features, const T* values, std::int64_t n_values, const std::int32_t* place,
                        const T* panel, T* tile);
-    // tile[r][j] <- |row r|^2 + |sample j|^2 - 2 tile[r][j]: squared distances from dot products. Whether some entry is *near*: the
-    // products cancel until less than near_share of the norms is left, which is mostly rounding.
-    bool (*to_squared_distances)(T* tile, int n_rows, int n_columns, const T* row_norms, const T* column_norms);
+    // tile[r][j] <- |row r|^2 + |sample j|^2 - 2 tile[r][j]: squared distances from dot products. Returns the number of rows in which an
+    // entry may be *near*, and which these are: there the products cancel until less than near_share of the norms is left, which is
+    // mostly rounding. near_rows has room for one more than there are rows.
+    int (*to_squared_distances)(T* tile, int n_rows, int n_columns, const T* row_norms, const T* column_norms, int* near_rows);
     // tile <- k(tile), where the tile holds what the kernel is a function of.
     void (*apply_kernel)(const Kernel&, T* tile, int size);
     void (*round)(const T* values, int size, float* out);

@@ -3,7 +3,9 @@
 // OpenMP's threads do not survive a fork, and libgomp waits for them for ever if a forked process asks for them. So a process that
 // was forked (multiprocessing, joblib) computes with one thread.
 #pragma once
+#include <atomic>
 #include <cstdint>
+#include <exception>
 
 namespace maxmargin {
 
@@ -15,5 +17,29 @@ int n_threads();
 inline int threads_for(std::int64_t entries) { return entries > entries_worth_threads ? n_threads() : 1; }
 // To be called once, before any fork.
 void watch_for_forks();
+
+// What went wrong in a parallel region, which no exception may leave (out of memory, say): noted there, thrown again after it.
+class Failure {
+public:
+    bool happened() const { return happened_.load(std::memory_order_relaxed); }
+
+    // Do the work of one iteration, unless some other has failed.
+    template <class Work>
+    void guard(Work&& work) noexcept {
+        if (happened()) return;
+        try {
+            work();
+        } catch (...) {
+            if (!happened_.exchange(true)) what_ = std::current_exception();
+        }
+    }
+    void rethrow() const {
+        if (what_) std::rethrow_exception(what_);
+    }
+
+private:
+    std::atomic<bool> happened_ = false;
+    std::exception_ptr what_;
+};
 
 }  // namespace maxmargin

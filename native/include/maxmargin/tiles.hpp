@@ -17,15 +17,19 @@ inline constexpr int rows_per_tile = 24;         // of a panel tile: 24 x 64 val
 inline constexpr int rows_per_product = 192;     // of a matrix-product tile: together with its columns, second-level cache
 inline constexpr int columns_per_product = 512;
 
-// The columns of a panel of CSR samples: only the features that occur, `place` says where.
+// The columns of a panel of CSR samples: only the features that occur, `place` says where. Each thread keeps one, since to clear a
+// place for each of many features takes longer than to compute a row.
 template <class T>
 class SparsePanel {
 public:
-    explicit SparsePanel(int n_features) : place_(n_features, -1) {}
-
+    static SparsePanel& of_this_thread() {
+        static thread_local SparsePanel panel;
+        return panel;
+    }
     void pack(const Samples<T>& samples, std::int64_t first, int count) {
         for (std::int32_t k : present_) place_[k] = -1;
         present_.clear();
+        if (place_.size() < static_cast<std::size_t>(samples.n_features())) place_.resize(samples.n_features(), -1);
         for (int j = 0; j < count; ++j)
             for (std::int64_t v = 0; v < samples.n_values(first + j); ++v) {
                 const std::int32_t k = samples.features(first + j)[v];
@@ -60,12 +64,14 @@ template <class T>
 void apply_kernel_to_tile(const Kernel& kernel, bool from_dots, const Samples<T>& rows, std::int64_t first_row, int height,
                           const Samples<T>& columns, std::int64_t first_column, int width, T* tile) {
     const T *row_norms = rows.norms() + first_row, *column_norms = columns.norms() + first_column;
-    if (from_dots && loops<T>().to_squared_distances(tile, height, width, row_norms, column_norms)) {
-        const int present = static_cast<int>(std::min<std::int64_t>(width, columns.size() - first_column));
-        for (int a = 0; a < height; ++a)
-            for (int b = 0; b < present; ++b)
-                if (tile[a * width + b] < near_share<T> * (row_norms[a] + column_norms[b]))
-                    tile[a * width + b] = static_cast<T>(squared_difference(rows, first_row + a, columns, first_column + b));
+    int near_rows[rows_per_product + 1];
+    const int n_near = from_dots ? loops<T>().to_squared_distances(tile, height, width, row_norms, column_norms, near_rows) : 0;
+    const int present = static_cast<int>(std::min<std::int64_t>(width, columns.size() - first_column));
+    for (int k = 0; k < n_near; ++k) {
+        const int a = near_rows[k];
+        for (int b = 0; b < present; ++b)
+            if (tile[a * width + b] < near_share<T> * (row_norms[a] + column_norms[b]))
+                tile[a * width + b] = static_cast<T>(squared_difference(rows, first_row + a, columns, first_column + b));
     }
     loops<T>().apply_kernel(kernel, tile, height * width);
 }
@@ -80,31 +86,34 @@ void visit_panel_tiles(const Kernel& kernel, const Samples<T>& rows, const Sampl
     const Pairing pairing = columns.sparse() ? Pairing::dot : dense_pairing(kernel, rows.n_features(), most_for_differences);
     const bool from_dots = pairing != kernel.pairing();
     const std::int64_t first_panel = first / panel_width, last_panel = (last + panel_width - 1) / panel_width;
+    Failure failure;
 #pragma omp parallel num_threads(threads_for(rows.size() * (last - first)))
     {
-        SparsePanel<T> packed(columns.sparse() ? columns.n_features() : 0);
+        SparsePanel<T>& packed = SparsePanel<T>::of_this_thread();
         alignas(64) T tile[rows_per_tile * panel_width];
 #pragma omp for schedule(dynamic, 4)
-        for (std::int64_t p = first_panel; p < last_panel; ++p) {
-            const std::int64_t from = p * panel_width;
-            const int present = static_cast<int>(std::min<std::int64_t>(panel_width, columns.size() - from));
-            if (columns.sparse()) packed.pack(columns, from, present);
-            const std::int64_t c0 = std::max(first, from), c1 = std::min(last, from + present);
-            const std::int64_t n_rows = part == Part::all ? rows.size() : from + present;
-            for (std::int64_t r = 0; r < n_rows; r += rows_per_tile) {
-                const int height = static_cast<int>(std::min<std::int64_t>(rows_per_tile, n_rows - r));
-                if (columns.sparse()) {
-                    for (int a = 0; a < height; ++a)
-                        vector_loops.dot_sparse(rows.features(r + a), rows.values(r + a), rows.n_values(r + a), packed.place(),
-                                                packed.values(), tile + a * panel_width);
-                } else {
-                    vector_loops.pair_dense(pairing, rows.row(r), height, columns.panel(p), rows.n_features(), tile);
+        for (std::int64_t p = first_panel; p < last_panel; ++p)
+            failure.guard([&] {
+                const std::int64_t from = p * panel_width;
+                const int present = static_cast<int>(std::min<std::int64_t>(panel_width, columns.size() - from));
+                if (columns.sparse()) packed.pack(columns, from, present);
+                const std::int64_t c0 = std::max(first, from), c1 = std::min(last, from + present);
+                const std::int64_t n_rows = part == Part::all ? rows.size() : from + present;
+                for (std::int64_t r = 0; r < n_rows; r += rows_per_tile) {
+                    const int height = static_cast<int>(std::min<std::int64_t>(rows_per_tile, n_rows - r));
+                    if (columns.sparse()) {
+                        for (int a = 0; a < height; ++a)
+                            vector_loops.dot_sparse(rows.features(r + a), rows.values(r + a), rows.n_values(r + a), packed.place(),
+                                                    packed.values(), tile + a * panel_width);
+                    } else {
+                        vector_loops.pair_dense(pairing, rows.row(r), height, columns.panel(p), rows.n_features(), tile);
+                    }
+                    apply_kernel_to_tile(kernel, from_dots, rows, r, height, columns, from, panel_width, tile);
+                    sink(r, height, c0, static_cast<int>(c1 - c0), tile + (c0 - from), panel_width);
                 }
-                apply_kernel_to_tile(kernel, from_dots, rows, r, height, columns, from, panel_width, tile);
-                sink(r, height, c0, static_cast<int>(c1 - c0), tile + (c0 - from), panel_width);
-            }
-        }
+            });
     }
+    failure.rethrow();
 }
 
 template <class T, class Sink>
@@ -112,21 +121,25 @@ void visit_product_tiles(const Kernel& kernel, const Samples<T>& rows, const Sam
                          std::int64_t last, Part part, Sink&& sink) {
     const int depth = rows.n_features();
     const bool from_dots = kernel.pairing() == Pairing::squared_distance;
+    Failure failure;
 #pragma omp parallel num_threads(threads_for(rows.size() * (last - first)))
     {
-        Buffer<T> tile(static_cast<std::size_t>(rows_per_product) * columns_per_product);
+        Buffer<T> tile;
+        failure.guard([&] { tile = Buffer<T>(static_cast<std::size_t>(rows_per_product) * columns_per_product); });
 #pragma omp for schedule(dynamic, 1)
-        for (std::int64_t c = first; c < last; c += columns_per_product) {
-            const int width = static_cast<int>(std::min<std::int64_t>(columns_per_product, last - c));
-            const std::int64_t n_rows = part == Part::all ? rows.size() : c + width;
-            for (std::int64_t r = 0; r < n_rows; r += rows_per_product) {
-                const int height = static_cast<int>(std::min<std::int64_t>(rows_per_product, n_rows - r));
-                blas::multiply_transposed(height, width, depth, rows.row(r), depth, columns.row(c), depth, tile.data(), width);
-                apply_kernel_to_tile(kernel, from_dots, rows, r, height, columns, c, width, tile.data());
-                sink(r, height, c, width, tile.data(), width);
-            }
-        }
+        for (std::int64_t c = first; c < last; c += columns_per_product)
+            failure.guard([&] {
+                const int width = static_cast<int>(std::min<std::int64_t>(columns_per_product, last - c));
+                const std::int64_t n_rows = part == Part::all ? rows.size() : c + width;
+                for (std::int64_t r = 0; r < n_rows; r += rows_per_product) {
+                    const int height = static_cast<int>(std::min<std::int64_t>(rows_per_product, n_rows - r));
+                    blas::multiply_transposed(height, width, depth, rows.row(r), depth, columns.row(c), depth, tile.data(), width);
+                    apply_kernel_to_tile(kernel, from_dots, rows, r, height, columns, c, width, tile.data());
+                    sink(r, height, c, width, tile.data(), width);
+                }
+            });
     }
+    failure.rethrow();
 }
 
 // Columns [first, last) of `columns` against all `rows`; the columns need panels unless they are sparse or many-featured.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -47,11 +48,15 @@ LARGE_OFFSET = 16.0
 #: Terms that native/src/exact_sums.cpp adds up one after the other, and a few for what follows: of dense samples with at most so
 #: many features or of sparse ones, and of others.
 MOST_FOR_PANELS, TERMS_OF_PANELS, TERMS_OF_PRODUCTS = 256, 12, 56
+#: So few float64 kernel entries are computed before a centre is found, which would save time and not digits.
+TOO_FEW_TO_CENTRE = 100_000
 #: A kernel entry of at most this many multiplications is computed again faster than it is read back from memory.
 CHEAP_ENTRY = 200
 #: CSR data of at least this density, and not too wide, is worked on as dense rows.
 DENSE_ENOUGH = 0.3
 WIDEST_DENSE = 4096
+#: Columns for each value of CSR samples from which on most columns are empty, and are left out.
+WIDE = 4
 #: With fewer kernel entries than this BLAS starts no threads by itself, and asking it not to would take longer.
 WORTH_SETTING_THREADS = 1_000_000
 
@@ -70,12 +75,12 @@ class NativeBackend(Backend):
     ) -> Gram:
         if not _evaluates(kernel, X):
             return BlockGram(kernel, X, cache_bytes, segments, balanced)
-        return NativeGram(kernel, _packable(kernel, X), dtype, cache_bytes, segments, balanced)
+        return NativeGram(kernel, _narrow(_packable(kernel, X))[0], dtype, cache_bytes, segments, balanced)
 
     def pairing(self, kernel: NamedKernel, X: Any) -> NDArray[np.float64]:
         if not _evaluates(kernel, X):
             return super().pairing(kernel, X)
-        X = _packable(kernel, X)
+        (X,) = _narrow(_packable(kernel, X))
         values = np.empty((X.shape[0], X.shape[0]))
         _native.pair_all(_native_kernel(kernel), _samples(X, DOUBLE, _centre(kernel, X, DOUBLE)), values)
         return values
@@ -169,8 +174,10 @@ class NativeBackend(Backend):
             return sums_by_blocks(kernel, support, queries, weights, groups)
         if kernel.name == "laplacian":
             support, queries = _dense(support), _dense(queries)
+        support, queries = _narrow(support, queries)
         dtype = queries.dtype
-        centre = _centre(kernel, support, dtype)
+        few = dtype == DOUBLE and support.shape[0] * queries.shape[0] <= TOO_FEW_TO_CENTRE
+        centre = NOWHERE if few else _centre(kernel, support, dtype)
         sums = np.zeros((len(groups), len(weights), queries.shape[0]))
         _native.weighted_sums(
             _native_kernel(kernel),
@@ -289,9 +296,11 @@ class NativeGram(Gram):
     def _sizes(self) -> Vector | float:
         return self.kernel.sizes(self.X)
 
+    @property
+    def is_centred(self) -> bool:
+        return self._linear_centre is not None
+
     def offset(self, rows: Indices, weights: Vector) -> float:
-        if self._linear_centre is None:
-            return 0.0
         return float(_linear_sums(self.X, self._linear_centre, self._in_X(rows), weights[None, :], NOBODY)[1][0])
 
     @property
@@ -497,6 +506,17 @@ def _centre(kernel: Kernel, X: Any, dtype: np.dtype[Any], most_for_differences: 
     return centre
 
 
+def _narrow(*sets: Any) -> list[Any]:
+    """CSR samples without the columns that none of them has, where these are so many that looking a column up would take more
+    memory than the samples."""
+    if not sp.issparse(sets[0]) or sets[0].shape[1] <= WIDE * (1 + sum(some.nnz for some in sets)):
+        return list(sets)
+    present, places = np.unique(np.concatenate([some.indices for some in sets]), return_inverse=True)
+    parts = np.split(places.astype(sets[0].indptr.dtype), np.cumsum([some.nnz for some in sets])[:-1])
+    shapes = [(some.shape[0], max(1, len(present))) for some in sets]
+    return [sp.csr_array((some.data, part, some.indptr), shape=s) for some, part, s in zip(sets, parts, shapes, strict=True)]
+
+
 def _samples(X: Any, dtype: np.dtype[Any], centre: Vector) -> Any:
     kind = _native.Samples32 if dtype == np.float32 else _native.Samples64
     if sp.issparse(X):
@@ -525,9 +545,14 @@ class _BlasThreadsOff:
     up to half the time. Counted, because the setting is global to the process and fits may overlap in several threads."""
 
     def __init__(self) -> None:
+        self._controller: ThreadpoolController | None = None
+        self._start()
+        if hasattr(os, "register_at_fork"):  # a lock that another thread holds now would never be given back in the child
+            os.register_at_fork(after_in_child=self._start)
+
+    def _start(self) -> None:
         self._lock = threading.Lock()
         self._inside = 0
-        self._controller: ThreadpoolController | None = None
         self._limiter: Any = None
 
     def __enter__(self) -> None:

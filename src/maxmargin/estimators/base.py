@@ -195,9 +195,8 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         entry = validation.largest_entry(X)
         square, value = X.shape[1] * entry * entry, 1.0
         if not self.kernel_.shift_invariant:
-            largest = np.full((1, X.shape[1]), entry)  # no sample is larger than this one
-            with np.errstate(over="ignore", invalid="ignore"):
-                value = abs(float(self.kernel_.diag(largest)[0]))
+            with np.errstate(over="ignore", invalid="ignore"):  # no sample is larger than one feature of that size
+                value = abs(float(self.kernel_.diag(np.array([[np.sqrt(square)]]))[0]))
         if not square < np.inf or not value <= LARGEST_KERNEL_VALUE:
             raise ValueError(
                 f"X has values as large as {entry:.3g}, too large for the {self.kernel_.name} kernel. The dual "

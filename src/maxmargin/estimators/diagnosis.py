@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from maxmargin.kernels import Kernel, Precomputed
 
 DWARFS = 100.0  # a spread this many times the median spread dominates every distance
+ENOUGH = 5000  # samples, to tell the spread of a feature
 DRAW = 128  # support vectors whose kernel matrix is looked at
 NEGATIVE = -1e-4  # times the largest eigenvalue: a negative one beyond rounding
 
@@ -20,6 +21,7 @@ def likely_cause(estimator: Any, X: Any) -> str:
     hard = "a large C or a kernel that is nearly singular makes the problem hard: try a smaller C, or more time"
     if not estimator.kernel_.named:
         return hard
+    X = X[:: max(1, X.shape[0] // ENOUGH)]
     if sp.issparse(X):
         mean = np.asarray(X.mean(axis=0)).ravel()
         spread = np.sqrt(np.maximum(np.asarray(X.multiply(X).mean(axis=0)).ravel() - mean**2, 0.0))

@@ -236,9 +236,10 @@ class SVC(KernelClassifier):
         )
         choice = choose_solver(self.solver, situation)
         kind = SOLVERS[choice.name].options
-        draws = "seed" in {option.name for option in fields(kind)}
-        random = check_random_state(0 if self.random_state is None else self.random_state)
-        seed = int(random.randint(2**31)) if draws else None
+        seed = None
+        if "seed" in {option.name for option in fields(kind)}:
+            random = check_random_state(0 if self.random_state is None else self.random_state)
+            seed = int(random.randint(2**31))
         return choice, make_options(choice.name, kind, self.solver_options, seed)
 
     def _keep(

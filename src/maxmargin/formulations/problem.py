@@ -241,9 +241,8 @@ class DualProblem:
         if self.hard:
             return self._hard_terms(beta, gradient, level, error)
         if self.shift is None:
-            above = np.maximum(gradient - level + error, 0.0)
-            below = np.maximum(level - gradient + error, 0.0)
-            return np.maximum((beta - self.lower) * above, (self.upper - beta) * below)
+            above = gradient - level
+            return np.maximum((beta - self.lower) * (error + above), (self.upper - beta) * (error - above))
         errors = gradient - level - self.shift * beta
         if np.ndim(error) == 0 and error == 0.0:
             return self._terms(beta, errors)

@@ -8,7 +8,7 @@ reference, and all there is for a precomputed matrix or a callable.
 from maxmargin.kernels.base import CENTRE_OF, FEW_FEATURES, UNIT_ROUNDOFF, Kernel, NamedKernel, centre_of
 from maxmargin.kernels.choose import KERNEL_NAMES, make_kernel, resolve_gamma
 from maxmargin.kernels.custom import Custom, Precomputed
-from maxmargin.kernels.standard import RBF, Exponential, Laplacian, Linear, Polynomial, Sigmoid, squared_norms
+from maxmargin.kernels.standard import RBF, Exponential, Laplacian, Linear, Polynomial, Sigmoid, rough_squared_norms
 
 __all__ = [
     "CENTRE_OF",
@@ -28,5 +28,5 @@ __all__ = [
     "centre_of",
     "make_kernel",
     "resolve_gamma",
-    "squared_norms",
+    "rough_squared_norms",
 ]

@@ -1,0 +1,115 @@
+"""Two versions of maxmargin on the same problems, by turns, so that a regression is seen before it lands.
+
+    python -m benchmarks.versions OLD [NEW] --data folder --groups binary multi-class large-C small
+
+OLD and NEW are Python executables of environments in which a version is installed (NEW: the one that runs this), or revisions of this
+repository, which are then built and installed into environments of their own under build/versions. Each measurement is a fresh process
+on the same cores; the ratio is that of the medians (or the best), and the spread says how much to believe it.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from dataclasses import asdict
+from math import exp, log
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from .race import PREDICT_CALLS, SMALL_CALLS, WORKER
+from .sets import SPARSE, Case, cases
+from .turns import ROOT, Result, in_fresh_process
+from .worker import CALL_SECONDS, Task
+
+STATISTICS = {"best": min, "median": median}
+GROUPS = ("binary", "multi-class", "large-C", "small")
+
+
+def main() -> None:
+    options = parse()
+    pythons = {name: environment(name) for name in (options.old, options.new)}
+    chosen = [case for case in cases(options.data) if case.group in options.groups and (not options.sets or case.set in options.sets)]
+    ratios: dict[str, list[float]] = {}
+    print(f"{'set':24} {'fit before':>11} {'now':>11} {'now/before':>11} {'spread':>7} {'predict':>8} {'certificate':>12}  gap before, now")
+    with tempfile.TemporaryDirectory() as folder:
+        for case in chosen:
+            runs: dict[str, list[Result]] = {name: [] for name in pythons}
+            for turn in range(options.repeats):
+                order = list(pythons) if turn % 2 == 0 else list(pythons)[::-1]
+                for name in order:
+                    task = task_for(case, options, Path(folder) / "model.npz")
+                    runs[name].append(in_fresh_process(WORKER, "measure", json.dumps(asdict(task)), python=pythons[name]))
+            ratios.setdefault(case.group, []).append(report(case, *runs.values(), STATISTICS[options.statistic]))
+    for group, values in ratios.items():
+        print(f"{group + ', geometric mean':24} {'':>11} {'':>11} {exp(sum(map(log, values)) / len(values)):>11.3f}")
+
+
+def parse() -> argparse.Namespace:
+    formatter = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.versions", description=__doc__, formatter_class=formatter)
+    parser.add_argument("old", help="Python executable or revision of the version before")
+    parser.add_argument("new", nargs="?", default=sys.executable, help="the same of the version now (default: this Python)")
+    parser.add_argument("--data", type=Path, help="folder with load.py and its sets; without it, scikit-learn's own sets")
+    parser.add_argument("--groups", nargs="+", metavar="GROUP", default=list(GROUPS))
+    parser.add_argument("--sets", nargs="+", metavar="SET")
+    parser.add_argument("--threads", type=int, default=2, help="cores each process may use (default 2)")
+    parser.add_argument("--repeats", type=int, default=7, help="processes for each version and set (default 7)")
+    parser.add_argument("--statistic", choices=STATISTICS, default="best")
+    return parser.parse_args()
+
+
+def environment(name: str) -> str:
+    """The Python of an environment that has this version: `name` itself, or one that is made for that revision."""
+    if Path(name).exists():
+        return name
+    revision = subprocess.run(
+        ["git", "rev-parse", "--short", name], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout.strip()
+    home = ROOT / "build" / "versions" / revision
+    python = home / "bin" / "python"
+    if not python.exists():
+        with tempfile.TemporaryDirectory() as source:
+            archive = subprocess.run(["git", "archive", revision], cwd=ROOT, capture_output=True, check=True).stdout
+            subprocess.run(["tar", "-x", "-C", source], input=archive, check=True)
+            subprocess.run([sys.executable, "-m", "venv", str(home)], check=True)
+            subprocess.run([str(python), "-m", "pip", "install", "--quiet", source], check=True)
+    return str(python)
+
+
+def task_for(case: Case, options: argparse.Namespace, model: Path) -> Task:
+    small = case.group == "small"
+    return Task(
+        contestant="maxmargin",
+        layout="csr" if case.set in SPARSE else "dense",
+        set=case.set,
+        machine=case.machine,
+        C=case.C,
+        nu=case.nu,
+        cache_megabytes=case.cache_megabytes,
+        data=None if options.data is None else str(options.data.resolve()),
+        threads=options.threads,
+        fits=SMALL_CALLS if small else PREDICT_CALLS,
+        predicts=SMALL_CALLS if small else PREDICT_CALLS,
+        seconds=CALL_SECONDS,
+        limit=900,
+        model=str(model),
+    )
+
+
+def report(case: Case, before: list[Result], now: list[Result], summarise: Any) -> float:
+    """A row of the table; the ratio of the times of a fit."""
+    old, new = (summarise([run["fit"] for run in runs]) for runs in (before, now))
+    predict = [summarise([run["predict"] for run in runs]) for runs in (before, now)]
+    spread = max(median([run["fit"] for run in runs]) / min(run["fit"] for run in runs) for runs in (before, now))
+    print(
+        f"{case.name:24} {old:11.4g} {new:11.4g} {new / old:11.3f} {spread:7.2f} {predict[1] / predict[0]:8.3f} "
+        f"{now[-1]['certificate_share']:12.3f}  {before[-1]['certified_gap']:.1e}, {now[-1]['certified_gap']:.1e}",
+        flush=True,
+    )
+    return float(new / old)
+
+
+if __name__ == "__main__":
+    main()
