@@ -1,6 +1,8 @@
 # make demo     a model, its report and its picture, from a fresh clone
 # make test     everything that must hold: lint, types, tests, sanitizers
 # make bench    the comparison with other libraries (DATA=folder of data sets)
+# make fuzz     random problems, judged in 80-bit arithmetic (PROBLEMS=1000 or SECONDS=600, SEED=0, FROM=0, BACKEND=native)
+# make fuzz-files, make fuzz-faults   damaged files; forks, threads, signals, little memory, full disks
 # make pictures the pictures of docs/theory, drawn by the code of its pages
 
 PYTHON ?= python3
@@ -8,7 +10,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 NATIVE := $(shell find native -type f) CMakeLists.txt pyproject.toml
 
-.PHONY: demo test lint types sanitize bench pictures clean
+.PHONY: demo test lint types sanitize bench fuzz fuzz-files fuzz-faults pictures clean
 
 demo: $(VENV)/.installed
 	$(BIN)/maxmargin train
@@ -17,7 +19,7 @@ test: $(VENV)/.installed lint types sanitize
 	$(BIN)/python -m pytest
 
 lint: $(VENV)/.installed
-	$(BIN)/ruff check src tests benchmarks docs
+	$(BIN)/ruff check src tests benchmarks docs fuzz
 
 types: $(VENV)/.installed
 	$(BIN)/mypy
@@ -32,6 +34,21 @@ sanitize: $(VENV)/.installed
 
 bench: $(VENV)/.peers
 	$(BIN)/python -m benchmarks $(if $(DATA),--data $(DATA))
+
+PROBLEMS ?= 1000
+SEED     ?= 0
+FROM     ?= 0
+BACKEND  ?= native
+AMOUNT    = $(if $(SECONDS),--seconds $(SECONDS),--problems $(PROBLEMS))
+
+fuzz: $(VENV)/.installed
+	$(BIN)/python -m fuzz $(AMOUNT) --seed $(SEED) --from $(FROM) --backend $(BACKEND)
+
+fuzz-files: $(VENV)/.installed
+	$(BIN)/python -m fuzz files $(AMOUNT) --seed $(SEED) --from $(FROM)
+
+fuzz-faults: $(VENV)/.installed
+	$(BIN)/python -m fuzz faults --seed $(SEED)
 
 pictures: $(VENV)/.installed
 	$(BIN)/python docs/theory/make_pictures.py

@@ -1,0 +1,85 @@
+"""Whether an input deserves to be refused.
+
+A library may refuse what has no solution or no meaning in float64. What it may not do is refuse ordinary data.
+Between the two lies what is hard but possible; there a refusal is no finding, but `harm` has to name the reason."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+
+from .exact_kernels import ExactKernel
+from .problems import Problem
+
+LARGEST_VALUE, SMALLEST_VALUE = 1e20, 1e-20  # of kernel values that are ordinary
+LARGEST_TARGET = 1e12
+DRAW = 200  # samples whose kernel matrix is looked at
+
+
+def harm(problem: Problem) -> str | None:
+    """Why a refusal is understandable; None if it is not."""
+    return _in_weights(problem) or _in_targets(problem) or _in_kernel(problem)
+
+
+def _in_weights(problem: Problem) -> str | None:
+    weights = np.ones(len(problem.X)) if problem.sample_weight is None else problem.sample_weight
+    if not (weights > 0).any():
+        return "no sample has a weight"
+    if not problem.classifies:
+        return None
+    factors = problem.params.get("class_weight")
+    if isinstance(factors, dict):
+        weights = weights * np.array([factors.get(name, 1.0) for name in np.asarray(problem.y).tolist()])
+    classes = np.unique(problem.y)
+    totals = np.array([weights[problem.y == name].sum() for name in classes])
+    if (totals > 0).sum() < 2:
+        return "one class has all the weight"
+    if factors == "balanced":
+        totals = np.where(totals > 0, totals.sum() / len(classes), 0.0)
+    if problem.estimator == "SVCCV" and (totals == 0).any():
+        return "a class without weight"
+    if problem.estimator == "NuSVC":
+        with np.errstate(invalid="ignore"):
+            most = min(2.0 * min(a, b) / (a + b) for a, b in combinations(totals, 2))
+        if not problem.params["nu"] <= most * (1 - 1e-9):
+            return "nu is too large for the smaller class"
+    return None
+
+
+def _in_targets(problem: Problem) -> str | None:
+    if problem.classifies or problem.y is None:
+        return None
+    return "targets are huge" if float(np.abs(problem.y).max()) > LARGEST_TARGET else None
+
+
+def _in_kernel(problem: Problem) -> str | None:
+    """Values that are not finite or extreme; a ridge that is nothing beside them."""
+    X = problem.X[:DRAW, :DRAW] if problem.precomputed else problem.X[:: -(-len(problem.X) // DRAW)]
+    kernel, gamma = problem.params["kernel"], problem.params.get("gamma", "scale")
+    if callable(kernel):
+        exact = ExactKernel.of_callable(kernel, X)
+    elif kernel == "precomputed":
+        exact = ExactKernel("matrix", X)
+    else:
+        if "sigma" in problem.params:
+            gamma = 1.0 / problem.params["sigma"] ** (2 if kernel == "rbf" else 1)
+        if isinstance(gamma, str):
+            spread = X.astype(float).var()
+            gamma = 1.0 / X.shape[1] if gamma == "auto" else 1.0 / (X.shape[1] * spread) if spread > 0 else 1.0
+        gammas = problem.params.get("gammas", [gamma])
+        exact = ExactKernel(kernel, X, max(gammas), problem.params.get("coef0", 0.0), problem.params.get("degree", 3))
+    everyone = np.arange(len(X))
+    block = exact.block(everyone, everyone)
+    largest = float(np.abs(block.magnitudes).max())
+    entry = float(np.abs(problem.X).max())
+    if not np.isfinite(block.values).all():
+        return "kernel values are not finite"
+    if not SMALLEST_VALUE <= largest <= LARGEST_VALUE or entry > LARGEST_VALUE:
+        return "kernel values are huge or tiny"
+    if problem.estimator == "KernelRegressor" and problem.params["alpha"] < 1e-8 * largest:
+        return "the ridge is nothing beside the kernel"
+    eigenvalues = np.linalg.eigvalsh(block.values.astype(float))
+    if eigenvalues[0] < -1e-6 * eigenvalues[-1]:
+        return "the kernel is not positive semi-definite"
+    return None
