@@ -2,9 +2,9 @@
 
     python -m benchmarks.versions OLD [NEW] --data folder --groups binary multi-class large-C small
 
-OLD and NEW are Python executables of environments in which a version is installed (NEW: the one that runs this), or revisions of this
-repository, which are then built and installed into environments of their own under build/versions. Each measurement is a fresh process
-on the same cores; the ratio is that of the medians (or the best), and the spread says how much to believe it.
+OLD and NEW are Python executables of environments in which a version is installed (NEW: the one that runs this), or revisions
+of this repository, which are then built and installed into environments of their own under build/versions. Each measurement is
+a fresh process on the same cores; the ratio is that of the medians (or the best), and the spread says how much to believe it.
 """
 
 import argparse
@@ -30,9 +30,13 @@ GROUPS = ("binary", "multi-class", "large-C", "small")
 def main() -> None:
     options = parse()
     pythons = {name: environment(name) for name in (options.old, options.new)}
-    chosen = [case for case in cases(options.data) if case.group in options.groups and (not options.sets or case.set in options.sets)]
+    chosen = [case for case in cases(options.data) if case.group in options.groups]
+    chosen = [case for case in chosen if not options.sets or case.set in options.sets]
     ratios: dict[str, list[float]] = {}
-    print(f"{'set':24} {'fit before':>11} {'now':>11} {'now/before':>11} {'spread':>7} {'predict':>8} {'certificate':>12}  gap before, now")
+    print(
+        f"{'set':24} {'fit before':>11} {'now':>11} {'now/before':>11} {'spread':>7} {'predict':>8} {'certificate':>12}"
+        "  gap before, now"
+    )
     with tempfile.TemporaryDirectory() as folder:
         for case in chosen:
             runs: dict[str, list[Result]] = {name: [] for name in pythons}

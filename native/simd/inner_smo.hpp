@@ -141,7 +141,7 @@ private:
             lowest = std::min(lowest, diagonal[k]);
         }
         unit = largest > 0.0 ? 1.0 / largest : 1.0;
-        floor_of_all = std::max(1e-24f * widest, least_curvature) - curvature_floor * lowest;
+        floor_of_all = std::max(1e-24f * widest, least_curvature) - 4.0f * curvature_floor * lowest;  // above zero whatever the diagonals
     }
 
     // i = argmin_{up} G, in each group

@@ -52,9 +52,19 @@ inline double exponential(double x) {
     return std::bit_cast<double>(std::bit_cast<std::uint64_t>(p) + power);
 }
 
+// 1 - 2 / (exp(2x) + 1), which leaves nothing of a small x; for that, Taylor's polynomial (its remainder is below 1e-19).
 template <class T>
 inline T hyperbolic_tangent(T x) {
-    return T(1) - T(2) / (exponential(smaller(T(2) * x, T(80))) + T(1));
+    const T z = smaller(x * x, T(0.01));
+    T p = T(-929569.0 / 638512875.0);
+    p = p * z + T(21844.0 / 6081075.0);
+    p = p * z - T(1382.0 / 155925.0);
+    p = p * z + T(62.0 / 2835.0);
+    p = p * z - T(17.0 / 315.0);
+    p = p * z + T(2.0 / 15.0);
+    p = p * z - T(1.0 / 3.0);
+    const T small = x + x * z * p, large = T(1) - T(2) / (exponential(smaller(T(2) * x, T(80))) + T(1));
+    return x * x < T(0.01) ? small : large;
 }
 
 template <class T, class Function>

@@ -184,11 +184,12 @@ def certify(
     dual = problem.dual_value(beta, gradient.values)
     residuals = np.abs(problem.residuals(beta))
     gap = float(terms.sum() + residuals @ np.abs(levels))
+    rounding = gap - plain if math.isfinite(gap) else 0.0
     return Certificate(
         primal=dual + gap,
         dual=dual,
         gap=gap,
-        relative_gap=relative_gap(gap, gap - plain, dual, gradient.value_error, lambda: _zero(problem, largest_norm)),
+        relative_gap=relative_gap(gap, rounding, dual, gradient.value_error, lambda: _zero(problem, largest_norm)),
         kkt_violation=problem.violation(beta, gradient.values),
         box_residual=float(np.maximum(problem.lower - beta, beta - problem.upper).max(initial=0.0)),
         equality_residual=float(residuals.max(initial=0.0)),
@@ -196,7 +197,7 @@ def certify(
         bias=bias if bias is not None else 0.0 - float(levels.sum()) / max(len(levels), 1),
         levels=tuple(levels.tolist()),
         value_error=gradient.value_error,
-        rounding=gap - plain,
+        rounding=rounding,
         size=float(np.abs(beta).sum()),
         complete=gradient.complete,
         seconds=time.perf_counter() - started,
@@ -233,6 +234,7 @@ def certify_jointly(
     dual = problem.dual_value(B, gradient.values)
     residuals = np.abs(problem.residuals(B))
     gap = float(terms.sum() + residuals @ np.abs(gradient.values.max(axis=0)))
+    rounding = gap - plain
 
     def zero() -> float:
         return ZERO * float(problem.upper.sum())  # the losses of a machine that says nothing
@@ -241,14 +243,14 @@ def certify_jointly(
         primal=dual + gap,
         dual=dual,
         gap=gap,
-        relative_gap=relative_gap(gap, gap - plain, dual, gradient.value_error, zero),
+        relative_gap=relative_gap(gap, rounding, dual, gradient.value_error, zero),
         kkt_violation=problem.violation(B, gradient.values),
         box_residual=float(np.maximum(B - problem.upper, 0.0).max(initial=0.0)),
         equality_residual=float(residuals.max(initial=0.0)),
         arithmetic=gradient.arithmetic,
         bias=0.0,
         value_error=gradient.value_error,
-        rounding=gap - plain,
+        rounding=rounding,
         size=float(np.abs(B).sum()),
         complete=gradient.complete,
         seconds=time.perf_counter() - started,
@@ -300,12 +302,13 @@ def _exact_where_it_matters(
 
 
 def _zero(problem: DualProblem, largest_norm: Callable[[], float]) -> float:
-    """An objective of at most this size cannot be told from zero: next to the losses of a machine that says nothing; and, for one
-    whose duals have sums to keep (nu, one-class), next to the largest |w|^2 that such duals could have."""
+    """An objective of at most this size cannot be told from zero: next to the losses of a machine that says nothing; or, if there
+    are none because the machine has a margin to find (one-class), next to the largest |w|^2 that such duals could have."""
     if problem.hard:  # its optimum is not zero
         return 0.0
-    losses = float(problem.gap_terms(np.zeros(len(problem)), -np.abs(problem.linear) * _side(problem), 0.0).sum())
-    return ZERO * (losses if problem.start is None else losses + largest_norm() ** 2)
+    if not problem.linear.any():
+        return ZERO * largest_norm() ** 2
+    return ZERO * float(problem.gap_terms(np.zeros(len(problem)), -np.abs(problem.linear) * _side(problem), 0.0).sum())
 
 
 def _side(problem: DualProblem) -> Vector:

@@ -156,13 +156,21 @@ class DoubledGram(Gram):
         self.single.accumulate(self._sample(rows), weights, sums)
         out += np.tile(sums, 2)
 
+    def _merged(self, variables: Indices, weights: Matrix) -> tuple[Indices, Matrix]:
+        """The samples of some variables, each once, and the sums of the weights of its two: these may cancel."""
+        samples, places = np.unique(self._sample(variables), return_inverse=True)
+        merged = np.zeros((len(weights), len(samples)))
+        np.add.at(merged.T, places, weights.T)
+        return samples, merged
+
     def exact_sums(self, rows: Indices, weights: Matrix, at: Indices) -> tuple[Matrix, Matrix | float]:
         samples, places = np.unique(self._sample(at), return_inverse=True)
-        sums, error = self.single.exact_sums(self._sample(rows), weights, samples)
+        sums, error = self.single.exact_sums(*self._merged(rows, weights), samples)
         return sums[:, places], np.broadcast_to(error, sums.shape)[:, places]
 
     def largest_norm(self, rows: Indices, weights: Vector) -> float:
-        return self.single.largest_norm(self._sample(rows), weights)
+        samples, merged = self._merged(rows, weights[None, :])
+        return self.single.largest_norm(samples, merged[0])
 
     @property
     def is_centred(self) -> bool:

@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_array, check_consistent_length, check
 from maxmargin.backends import BACKENDS, Backend, make_backend
 from maxmargin.certificates import EPSILON, ZERO, Certificate, relative_gap
 from maxmargin.control import Control, Stop
-from maxmargin.estimators import validation
+from maxmargin.estimators import diagnosis, validation
 from maxmargin.kernels import Kernel, Precomputed, make_kernel, resolve_gamma
 from maxmargin.solution import Status
 from maxmargin.solvers import ridge
@@ -30,6 +30,7 @@ Matrix = NDArray[np.float64]
 Indices = NDArray[np.integer[Any]]
 
 SOLVERS = ("cholesky", "cg", "sgd")
+INDEFINITE = "Use a positive semi-definite kernel, or take the certificate for a measure of stationarity."
 TOLERANCE = {"cholesky": 1e-10, "cg": 1e-10, "sgd": 1e-3}  # what "auto" means
 
 
@@ -142,7 +143,7 @@ class KernelRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type:
         self.dual_coef_ = beta if target.ndim == 2 else beta[:, 0]
         self.X_fit_ = np.empty((0, 0)) if isinstance(self.kernel_, Precomputed) else X
         self.certificate_ = _certify(problem, K, solution.scaled)
-        self.status_ = self._decide(problem, solution.status)
+        self.status_ = self._decide(X, problem, solution.status)
         self.trace_, self.n_iter_ = solution.trace, solution.steps
         self.arithmetic_ = solution.arithmetic
         self.fit_seconds_ = control.seconds
@@ -217,10 +218,12 @@ class KernelRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type:
             )
         return solution
 
-    def _decide(self, problem: RidgeProblem, claim: Status) -> Status:
+    def _decide(self, X: Any, problem: RidgeProblem, claim: Status) -> Status:
         """What the certificate proves, or how the run ended that fell short of it."""
         proof, accepted = self.certificate_, float(problem.accepted_residual(self._tolerance()).max(initial=0.0))
         if proof.meets(accepted, self.gap_tol):
+            if diagnosis.is_indefinite(self.kernel_, X, np.arange(X.shape[0])):
+                return Status.STATIONARY
             return Status.CONVERGED if np.isfinite(accepted) else Status.GAP_REACHED
         if not claim.converged:
             return claim
@@ -233,6 +236,9 @@ class KernelRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type:
         if self.status_.converged:
             return
         proof = self.certificate_
+        if self.status_ is Status.STATIONARY:
+            warnings.warn(f"{self.status_.value} {INDEFINITE}", ConvergenceWarning, stacklevel=3)
+            return
         advice = {
             "sgd": "Use more epochs (max_iter), a larger tol, or solver='auto', which is exact.",
             "cg": "Use a larger alpha, or more steps (max_iter).",
