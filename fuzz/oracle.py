@@ -8,8 +8,8 @@ that `feasible` finds near the coefficients. So
 
 Rounding. With f off by delta_i = u (size of what f_i was added up from), the gap may be off by what the slacks cost
 if each is larger by delta_i, and by sum_i |beta_i| delta_i. For the u of 80-bit numbers this is the oracle's own
-error, ``gap_error``; for the u of float64 it is what no float64 computation can know about this model,
-``float64_error``."""
+error, ``gap_error`` (and ``violation_doubt``); for the u of float64 it is what no float64 computation can know about
+this model, ``float64_error`` (and ``violation_error``)."""
 
 from __future__ import annotations
 
@@ -40,6 +40,7 @@ class Truth:
     float64_error: float
     violation: float
     violation_error: float
+    violation_doubt: float
     unit: float
     natural: float
     box_residual: float
@@ -55,13 +56,14 @@ class Truth:
     @property
     def unknown_violation(self) -> float:
         """What float64 cannot know of the violation, in the same way."""
-        return min(self.violation_error, ROUGHLY * self.unit) + OPTIMISM * self.unit
+        return self.violation_doubt + min(self.violation_error, ROUGHLY * self.unit) + OPTIMISM * self.unit
 
     @property
     def relative_gap(self) -> float:
-        """The gap less what float64 cannot know of it, as long as that is small beside a natural objective: a model
-        with absurd coefficients is not forgiven because its rounding errors are absurd as well."""
-        unknown = min(self.float64_error, OPTIMISM * max(self.natural, self.size))
+        """The gap less what the oracle cannot know of it; and less what float64 cannot, as long as that is small beside a
+        natural objective: a model with absurd coefficients is not forgiven because its rounding errors are absurd as
+        well."""
+        unknown = self.gap_error + min(self.float64_error, OPTIMISM * max(self.natural, self.size))
         known = max(self.gap - unknown, 0.0)
         return known / self.size if self.size > 0 else (0.0 if known == 0 else float("inf"))
 
@@ -133,6 +135,7 @@ def _truth(machine: Machine, point: Point) -> Truth:
         float64_error=error(FLOAT64, in_float64),
         violation=float(machine.violation(f)),
         violation_error=FLOAT64 * float(in_float64.max(initial=0)),
+        violation_doubt=point.rounding * float(in_float64.max(initial=0)),
         unit=float(machine.unit),
         natural=float(machine.natural(dual_size)),
         box_residual=machine.box_residual(),
@@ -192,6 +195,7 @@ class Joint:
             float64_error=float(FLOAT64 * cost_of_rounding),
             violation=float(np.maximum(violation, 0).max(initial=0)),
             violation_error=FLOAT64 * 2 * float(size.max(initial=0) + 1),
+            violation_doubt=point.rounding * 2 * float(size.max(initial=0) + 1),
             unit=1.0,
             natural=float(self.cost.sum()),
             box_residual=float(relative.max(initial=0)),
@@ -247,6 +251,7 @@ class Ridge:
             float64_error=uncertain(FLOAT64),
             violation=float(relative.max(initial=0)),
             violation_error=FLOAT64 * float(magnitude),
+            violation_doubt=point.rounding * float(magnitude),
             unit=1.0,
             natural=float((self.weight[:, None] * self.target**2).sum() / 2),
             box_residual=float(np.abs(self.beta[~part]).max(initial=0) > 0),

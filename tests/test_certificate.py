@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from scipy.optimize import minimize_scalar
 from scipy.spatial.distance import cdist
 from sklearn.datasets import load_breast_cancer, load_iris, make_classification
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import StandardScaler
 
-from maxmargin import SVC, Certificate, Status
+from maxmargin import SVC, SVR, Certificate, NuSVC, OneClassSVM, Status, training
 from maxmargin.certificates import certify, recompute
-from maxmargin.formulations import classification_problem
+from maxmargin.formulations import DualProblem, classification_problem
+from maxmargin.gram import BlockGram, DoubledGram, Gram
+from maxmargin.solution import Solution
 
 #: What the plain evaluation itself may lose, relative to the objective.
 NOISE = 1e-12
@@ -327,3 +330,160 @@ def test_holds() -> None:
     assert 0 < proof.relative_gap <= 0.05
     assert proof.holds(proof.relative_gap)
     assert not proof.holds(0.99 * proof.relative_gap)
+
+
+# --- problems that check themselves -----------------------------------------------------------------------------------
+
+SOUND: dict[str, Any] = {"linear": np.zeros(3), "lower": np.zeros(3), "upper": np.ones(3)}
+
+
+@pytest.mark.parametrize(
+    ("parts", "message"),
+    [
+        ({"lower": np.zeros(2)}, r"lower has shape \(2,\): must be \(3,\)"),
+        ({"upper": np.ones((3, 1))}, "upper has shape"),
+        ({"shift": np.ones(4)}, "shift has shape"),
+        ({"start": np.zeros(1)}, "start has shape"),
+        ({"linear": np.array([0.0, np.nan, 0.0])}, "linear must be finite"),
+        ({"linear": np.array([0.0, np.inf, 0.0])}, "linear must be finite"),
+        ({"lower": np.array([0.0, 2.0, 0.0])}, "lower must not be above upper"),
+        ({"upper": np.array([1.0, np.nan, 1.0])}, "lower must not be above upper"),
+        ({"shift": np.array([1.0, 0.0, 1.0])}, "shift must be positive"),
+        ({"shift": np.array([1.0, -1.0, 1.0])}, "shift must be positive"),
+        ({"shift": np.array([1.0, np.nan, 1.0])}, "shift must be positive"),
+        ({"start": np.array([0.0, 1.5, 0.0])}, "start must be inside the box"),
+        ({"start": np.array([0.0, np.nan, 0.0])}, "start must be inside the box"),
+        ({"split": 4}, "split=4"),
+        ({"split": -1}, "split=-1"),
+    ],
+)
+def test_a_problem_checks_itself(parts: dict[str, Any], message: str) -> None:
+    """A dual problem that is none cannot be made."""
+    with pytest.raises(ValueError, match=message):
+        DualProblem(**SOUND | parts)
+
+
+def test_a_sound_problem_can_be_made() -> None:
+    """Boxes of no width or without an end, a start at a bound, an empty group."""
+    DualProblem(**SOUND)
+    problem = DualProblem(**SOUND | {"upper": np.array([0.0, np.inf, 1.0]), "start": np.array([0.0, 3.0, 1.0]), "split": 3})
+    assert problem.hard
+    with pytest.raises(AttributeError):
+        problem.split = 1  # type: ignore[misc]
+
+
+# --- one formula of the gap -------------------------------------------------------------------------------------------
+
+
+def textbook_loss(kind: str, slack: Any, C: Any) -> Any:
+    """Of max(0, slack): as it is, squared, or squared up to a corner that is rounded (shift 1 / 2C, box [0, C / 4])."""
+    slack = np.maximum(slack, 0.0)
+    if kind == "hinge":
+        return C * slack
+    if kind == "squared_hinge":
+        return C * slack**2
+    corner = 0.125  # where the slope 2 C slack reaches C / 4
+    return np.where(slack <= corner, C * slack**2, 0.25 * C * slack - C * corner**2)
+
+
+def problem_of(kind: str, signs: Any, C: Any, coupled: bool) -> DualProblem:
+    problem = classification_problem(signs, C, "hinge" if kind == "hinge" else "squared_hinge", coupled)
+    if kind != "huber":
+        return problem
+    return replace(problem, lower=np.where(signs < 0, -0.25 * C, 0.0), upper=np.where(signs > 0, 0.25 * C, 0.0))
+
+
+@pytest.mark.parametrize("coupled", [True, False])
+@pytest.mark.parametrize("kind", ["hinge", "squared_hinge", "huber"])
+def test_the_gap_of_every_box_and_shift(kind: str, coupled: bool) -> None:
+    """At any feasible point and level its terms sum to primal minus dual, as textbooks write them, and none is negative."""
+    rng = np.random.default_rng(0)
+    for _ in range(30):
+        n = int(rng.integers(2, 15))
+        factor, signs, C = rng.normal(size=(n, 3)), np.where(np.arange(n) % 2, 1.0, -1.0), 10.0 ** rng.uniform(-2, 2, n)
+        K, problem = factor @ factor.T, problem_of(kind, signs, C, coupled)
+        beta = problem.feasible(signs * C * rng.choice([0.0, 0.1, 0.2, 1.0], n))
+        gradient = K @ beta + problem.linear + (0.0 if problem.shift is None else problem.shift * beta)
+        dual = -float(0.5 * beta @ (gradient - problem.linear) + problem.linear @ beta)
+
+        def primal(level: float, K: Any = K, beta: Any = beta, signs: Any = signs, C: Any = C) -> float:
+            slack = 1.0 - signs * (K @ beta - level)
+            return float(0.5 * beta @ K @ beta + textbook_loss(kind, slack, C).sum())
+
+        level = float(rng.normal()) if coupled else 0.0
+        terms = problem.gap_terms(beta, gradient, level)
+        assert terms.min() >= 0.0
+        size = primal(level) + abs(dual)
+        assert terms.sum() == pytest.approx(primal(level) - dual, abs=1e-12 * size)
+        if coupled:
+            best = minimize_scalar(primal, bounds=(-50.0, 50.0), method="bounded", options={"xatol": 1e-10}).fun
+            assert primal(problem.best_level(beta, gradient)) <= best + 1e-9 * size
+        assert problem.dual_value(beta, gradient) == pytest.approx(dual, abs=1e-12 * size)
+
+
+@pytest.mark.parametrize("kind", ["hinge", "squared_hinge", "huber"])
+def test_the_gap_of_the_worst_gradient(kind: str) -> None:
+    """With a bound on the errors of a gradient, the terms are at least those of any gradient that is so close."""
+    rng = np.random.default_rng(1)
+    signs, C = np.where(np.arange(40) % 2, 1.0, -1.0), np.full(40, 2.0)
+    problem = problem_of(kind, signs, C, True)
+    beta, gradient = problem.feasible(signs * rng.uniform(0, 1, 40)), rng.normal(size=40)
+    error = 10.0 ** rng.uniform(-6, 0, 40)
+    worst = problem.gap_terms(beta, gradient, 0.3, error)
+    for _ in range(200):
+        near = gradient + error * rng.uniform(-1, 1, 40)
+        assert (problem.gap_terms(beta, near, 0.3) <= worst + 1e-15).all()
+
+
+# --- independence -----------------------------------------------------------------------------------------------------
+
+
+class Trap:
+    """Stands for what a solver writes to."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise AssertionError(f"a certificate has asked a solver for {name}")
+
+
+def spoil(gram: Gram) -> None:
+    """Spoil rows and tiles that a solver has computed."""
+    if isinstance(gram, DoubledGram):
+        spoil(gram.single)
+    elif isinstance(gram, BlockGram):
+        for row in gram._cache._rows.values():
+            row[:] = np.nan
+    else:
+        gram._gram = gram._tile = Trap()  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("backend", ["native", "reference"])
+@pytest.mark.parametrize(
+    "estimator",
+    [SVC(), SVC(loss="squared_hinge"), SVC(multi_class="crammer_singer"), SVR(), NuSVC(nu=0.2), OneClassSVM(nu=0.2)],
+    ids=str,
+)
+def test_a_certificate_reads_nothing_that_a_solver_has_written(
+    estimator: Any, backend: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows, tiles and the gradient of a solver may be spoilt once it is done: the certificate stays the same."""
+    n = 1500 if backend == "native" and not isinstance(estimator, OneClassSVM) else 150  # one whose gradient is a mere claim
+    X, y = make_classification(n, 10, n_informative=6, flip_y=0.05, random_state=0)
+    target = X[:, 0] * y if isinstance(estimator, SVR) else y
+    estimator.set_params(backend=backend)
+    plain = estimator.fit(X, target).certificate_
+    solve_each, spoilt = training.solve_each, []
+
+    def solve_and_spoil(choice: Any, problems: Any, grams: Any, *others: Any) -> Iterator[Solution]:
+        for gram, solution in zip(grams, solve_each(choice, problems, grams, *others), strict=True):
+            spoil(gram)
+            spoilt.append(gram)
+            noise = np.random.default_rng(0).normal(size=solution.gradient.shape)
+            yield replace(solution, gradient=solution.gradient + noise)
+
+    monkeypatch.setattr(training, "solve_each", solve_and_spoil)
+    proof = estimator.fit(X, target).certificate_
+    assert spoilt
+    assert proof.gap == pytest.approx(plain.gap, rel=0.05, abs=1e-9 * abs(plain.primal))
+    assert abs(proof.dual - plain.dual) <= proof.value_error + plain.value_error + 1e-9 * abs(plain.primal)
+    assert proof.kkt_violation == pytest.approx(plain.kkt_violation, rel=0.05, abs=1e-9)
+    assert estimator.status_.converged

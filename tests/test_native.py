@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from fractions import Fraction
 from itertools import product
 from typing import Any
 
@@ -211,3 +214,91 @@ def test_instruction_set_is_a_known_one():
 def test_an_unknown_kernel_is_refused():
     with pytest.raises(ValueError, match="no native kernel is called gauss"):
         _native.make_kernel("gauss", 1.0, 0.0, 3.0)
+
+
+# --- sums of the linear kernel ----------------------------------------------------------------------------------------
+
+
+def awkward(storage: str, dtype: str) -> Any:
+    """Small features, one that is large and hardly varies, and zeros."""
+    rng = np.random.default_rng(3)
+    X = np.column_stack([rng.normal(size=(30, 3)) * (rng.random((30, 3)) < 0.6), 1e-6 * rng.normal(size=30)])
+    X = np.column_stack([X, 1.7e9 + 1e3 * rng.random(30)]).astype(dtype)
+    return X if storage == "dense" else sp.csr_array(X)
+
+
+@pytest.mark.parametrize("backend", [native, reference], ids=["native", "reference"])
+@pytest.mark.parametrize("balanced", [True, False])
+@pytest.mark.parametrize(("storage", "dtype"), list(product(("dense", "csr"), TOLERANCE)))
+def test_linear_sums_are_exact_but_for_one_rounding(backend: Any, balanced: bool, storage: str, dtype: str) -> None:
+    """Against rational numbers: no sum is off by more than it says, and that is next to nothing."""
+    X = awkward(storage, dtype)
+    rng = np.random.default_rng(4)
+    rows, at = np.arange(0, 30, 2, dtype=np.int32), np.arange(1, 30, 3, dtype=np.int32)
+    weights = rng.integers(-1000, 1000, size=(2, len(rows))) / 64.0
+    weights[:, -1] -= weights.sum(axis=1)  # exactly zero, so that a centre changes nothing but the level
+    gram = backend.gram(kernel_of("linear"), X, np.dtype(np.float64), 0, (0, 30), balanced)
+    sums, error = gram.exact_sums(rows, weights, at)
+    exact = [[Fraction(float(value)) for value in row] for row in (X if storage == "dense" else X.toarray())]
+    for own, found, off in zip(weights, sums, np.broadcast_to(error, sums.shape), strict=True):
+        w = [sum(Fraction(beta) * exact[i][k] for beta, i in zip(own.tolist(), rows, strict=True)) for k in range(5)]
+        offset = sum(Fraction(part) for part in gram.offset(rows, own))  # of the centre, if there is one
+        for q, value, bound in zip(at, found.tolist(), off.tolist(), strict=True):
+            product = sum(x * weight for x, weight in zip(exact[q], w, strict=True))
+            assert abs(product - offset - Fraction(value)) <= Fraction(bound)
+            if backend is native:  # which has twice the digits of float64
+                assert bound <= 2e-16 * abs(value) + 1e-7
+
+
+# --- exceptions -------------------------------------------------------------------------------------------------------
+
+STARVED = """
+import resource
+import numpy as np
+from maxmargin import _native
+from maxmargin.backends import native  # for BLAS
+
+rng = np.random.default_rng(0)
+X, nowhere = rng.normal(size=(1000, 300)), np.empty(0)
+kernel, samples = _native.make_kernel("rbf", 0.001, 0.0, 3.0), _native.Samples64.from_dense(X, nowhere)
+weights, out, grouped = np.ones((1, 1000)), np.zeros((1, 1000)), np.zeros((1, 1, 1000))
+calls = {
+    "exact_sums": lambda: _native.exact_sums(kernel, samples, samples, weights, out),
+    "weighted_sums": lambda: _native.weighted_sums(kernel, samples, samples, weights, [1000], grouped),
+}
+for call in calls.values():
+    call()  # threads and buffers of BLAS
+used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used, used))
+hoard = []
+for size in (1 << 20, 1 << 18, 1 << 16):
+    try:
+        while True:
+            hoard.append(bytearray(size))
+    except MemoryError:
+        pass
+raised = []
+for name, call in calls.items():
+    try:
+        call()
+    except MemoryError:
+        raised.append(name)
+del hoard
+print(*raised)
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits the address space")
+def test_what_goes_wrong_in_a_parallel_region_is_a_python_exception() -> None:
+    """No memory for the buffer of a thread: MemoryError, and the process lives on."""
+    done = subprocess.run([sys.executable, "-c", STARVED], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr or f"ended by signal {-done.returncode}"
+    assert done.stdout.split() == ["exact_sums", "weighted_sums"]
+
+
+def test_columns_of_a_sparse_row_that_do_not_ascend_are_refused() -> None:
+    """By the compiled code itself, whatever checks come before it."""
+    starts, values = np.array([0, 2], dtype=np.int32), np.ones(2)
+    for features in ([1, 0], [1, 1], [-1, 0], [0, 3]):
+        with pytest.raises(ValueError, match="must ascend from 0 and stay below the number of columns"):
+            _native.Samples64.from_csr(starts, np.array(features, dtype=np.int32), values, 3)

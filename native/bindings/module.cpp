@@ -95,7 +95,7 @@ template <class View>
 nb::tuple linear_sums_of(const View& X, const Vector<const double>& centre, const Vector<const std::int32_t>& rows,
                          const Rows<const double>& weights, const Vector<const std::int32_t>& at) {
     const std::size_t n_outputs = weights.shape(0), n_at = at.shape(0);
-    std::vector<double> w(n_outputs * X.n_features), offsets(n_outputs), sums(n_outputs * n_at), sizes(n_outputs * n_at);
+    std::vector<double> w(n_outputs * X.n_features), offsets(2 * n_outputs), sums(n_outputs * n_at), sizes(n_outputs * n_at);
     {
         nb::gil_scoped_release release;
         linear_sums(X, centre.shape(0) ? centre.data() : nullptr, rows.data(), static_cast<std::int64_t>(rows.shape(0)), weights.data(),

@@ -81,10 +81,7 @@ public:
                 find_lowest_up();
                 continue;
             }
-            if (coupled)
-                step_pair();
-            else
-                step_coordinate();
+            if (!(coupled ? step_pair() : step_coordinate())) break;  // the step is below what rounding leaves
             ++result.steps;
             spent += 100.0 + m;
         }
@@ -223,17 +220,19 @@ private:
         chunk_violation[c] = worst;
     }
 
-    void step_pair() {
+    bool step_pair() {
         const T *K_i = K.row(i), *K_j = K.row(j);
         const double diagonals = static_cast<double>(K_i[i]) + K_j[j], met = diagonals - 2.0 * K_i[j];
         const double curvature = std::max(met, floor_of(diagonals));
         if (met < 0.0) lowest_curvature = std::min(lowest_curvature, met / std::max(diagonals, floor_of(diagonals)));
         const double room_i = p.upper[i] - p.beta[i], room_j = p.beta[j] - p.lower[j];
         const double t = std::min({(gradient[j] - gradient[i]) / curvature, room_i, room_j});
+        if (!(t > 0.0)) return false;
         set(i, t == room_i ? p.upper[i] : p.beta[i] + t);
         set(j, t == room_j ? p.lower[j] : p.beta[j] - t);
         move_gradient(K_i, K_j, t);
         if (!idle_chunks.empty()) unseen[i] += t, unseen[j] -= t;
+        return true;
     }
 
     double floor_of(double diagonals) const { return curvature_floor * std::max(diagonals, 0.0) + floor_of_all; }
@@ -277,7 +276,7 @@ private:
         return worst;
     }
 
-    void step_coordinate() {
+    bool step_coordinate() {
         const T* K_i = K.row(i);
         const double curvature = std::max(static_cast<double>(K_i[i]), static_cast<double>(least_curvature));
         if (K_i[i] < 0) lowest_curvature = -1.0;
@@ -287,6 +286,7 @@ private:
         double* G = gradient.data();
 #pragma omp simd
         for (int k = 0; k < m; ++k) G[k] += t * K_i[k];
+        return t != 0.0;
     }
 
     // In nanoseconds, measured: a pair step takes 100 + m (two passes over m entries), this the first of the two below. Being off
@@ -426,13 +426,14 @@ private:
         if (coupled)
             for (const Group& g : groups)
                 if (!keep_sum(g)) return false;
-        double slope = 0.0;
+        double slope = 0.0, size = 0.0;
         change.resize(f);
         for (int a = 0; a < f; ++a) {
             change[a] = value[a] - p.beta[free[a]];
             slope += gradient[free[a]] * change[a];
+            size += std::abs(change[a]) / scale[a];
         }
-        if (!(slope < 0.0)) return false;
+        if (!(slope < -rounding * size * size)) return false;  // the curvature below would be all rounding
         movement.assign(padded, 0.0);
         free_rows.resize(f);
         for (int a = 0; a < f; ++a) free_rows[a] = K.row(free[a]);

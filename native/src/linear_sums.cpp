@@ -66,11 +66,11 @@ void linear_sums(const View& X, const double* centre, const std::int32_t* rows, 
     for (int o = 0; o < n_outputs; ++o, weights += n_rows, w += d, sums += n_at, sizes += n_at) {
         std::fill(product.begin(), product.end(), Twofold());
         std::fill(size.begin(), size.end(), 0.0);
-        Twofold total, offset;
+        Twofold offset;
+        double size_of_offset = 0.0;
         for (std::int64_t a = 0; a < n_rows; ++a) {
             const double weight = weights[a];
             if (weight == 0.0) continue;
-            total.add(weight);
             for_each_value(X, rows[a], [&](int k, double x) {
                 product[k].add_product(weight, x);
                 size[k] += std::abs(weight * x);
@@ -79,14 +79,16 @@ void linear_sums(const View& X, const double* centre, const std::int32_t* rows, 
         for (int k = 0; k < d; ++k) {
             w[k] = product[k].value();
             if (!centre) continue;
-            product[k].add_product(-centre[k], total);
             offset.add_product(centre[k], product[k]);
+            size_of_offset += std::abs(centre[k]) * size[k];
         }
-        offsets[o] = offset.value();
+        const double rounded = offset.value();
+        offsets[2 * o] = rounded;
+        offsets[2 * o + 1] = (offset.high - rounded) + offset.low;
 #pragma omp parallel for schedule(static) num_threads(threads_for(n_at * d))
         for (std::int64_t q = 0; q < n_at; ++q) {
             Twofold sum;
-            double terms = 0.0;
+            double terms = size_of_offset;
             for_each_value(X, at[q], [&](int k, double x) {
                 sum.add_product(x, product[k]);
                 terms += std::abs(x) * size[k];

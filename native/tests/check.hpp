@@ -22,5 +22,8 @@ void test_weighted_sums();
 void test_working_set();
 void test_inner_smo();
 void test_crammer_singer();
+void test_exact_sums();
+void test_linear_sums();
+void test_deadline();
 
 }  // namespace tests

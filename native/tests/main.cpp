@@ -35,8 +35,11 @@ int main() {
         tests::test_weighted_sums();
         tests::test_inner_smo();
         tests::test_crammer_singer();
+        tests::test_exact_sums();
+        tests::test_deadline();
     }
     tests::test_working_set();
+    tests::test_linear_sums();
     std::printf("%d passed, %d failed\n", tests::passed, tests::failed);
     return tests::failed == 0 ? 0 : 1;
 }

@@ -44,7 +44,7 @@ EPSILON = float(np.finfo(float).eps)
 TINY = float(np.finfo(float).tiny)
 RESIDUAL = 1e-12  # of the sizes of the duals: what float64 may leave of a sum
 NEGLIGIBLE = 1e-6  # relative gap: if rounding alone could explain it, it counts as none
-ZERO = 64.0 * EPSILON  # of the losses of a machine that says nothing: an objective that cannot be told from zero
+ZERO = 4.0 * EPSILON  # of the losses of a machine that says nothing: an objective that cannot be told from zero
 
 
 @dataclass(frozen=True)
@@ -251,7 +251,7 @@ def certify_jointly(
         bias=0.0,
         value_error=gradient.value_error,
         rounding=rounding,
-        size=float(np.abs(B).sum()),
+        size=float(np.abs(B).sum() + problem.upper.max(initial=0.0)),  # duals are what is left of their bounds
         complete=gradient.complete,
         seconds=time.perf_counter() - started,
         gap_terms=terms,

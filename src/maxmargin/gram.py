@@ -77,9 +77,10 @@ class Gram(ABC):
         """Whether this is the matrix of samples less a centre, and so another than that of the kernel."""
         return False
 
-    def offset(self, rows: Indices, weights: Vector) -> float:
-        """What has to be added to sums of this matrix to make them sums of the kernel: not zero if the samples were centred."""
-        return 0.0
+    def offset(self, rows: Indices, weights: Vector) -> tuple[float, float]:
+        """What has to be added to sums of this matrix to make them sums of the kernel (zero unless the samples were centred): its
+        value in float64, and what rounding took from that."""
+        return 0.0, 0.0
 
     def entries(self, rows: Indices, columns: Indices) -> Matrix:
         """Some entries, as certificates read them."""
@@ -176,7 +177,7 @@ class DoubledGram(Gram):
     def is_centred(self) -> bool:
         return self.single.is_centred
 
-    def offset(self, rows: Indices, weights: Vector) -> float:
+    def offset(self, rows: Indices, weights: Vector) -> tuple[float, float]:
         return self.single.offset(self._sample(rows), weights)
 
     @property
@@ -317,23 +318,25 @@ class BlockGram(Gram):
         sizes = np.broadcast_to(self._sizes, self._segments[-1])
         return float(np.abs(weights) @ sizes[self._members[rows]])
 
-    def _linear_sums(self, rows: Indices, weights: Matrix, at: Indices) -> tuple[Vector, Matrix, Matrix]:
-        """Offsets, sums and what rounding may have put them off by, in NumPy's widest arithmetic."""
+    def _linear_sums(self, rows: Indices, weights: Matrix, at: Indices) -> tuple[Any, Matrix, Matrix]:
+        """Offsets, sums and what rounding may have put them off by, in NumPy's widest arithmetic. The samples at `rows` are not
+        centred, so that what is left of a sum of weights that should be zero counts, as it does in the model that is kept."""
         wide, unit = np.longdouble, float(np.finfo(np.longdouble).eps)
         S, A = _dense(self._X[rows]), _dense(self._X[at])
         centre = np.zeros(S.shape[1]) if self._centre is None else self._centre
-        w = weights.astype(wide) @ (S.astype(wide) - centre)
+        w = weights.astype(wide) @ S.astype(wide)
         sums = np.asarray(w @ (A.astype(wide) - centre).T, dtype=np.float64)
-        sizes = (np.abs(weights) @ np.abs(S - centre)) @ np.abs(A - centre).T
+        sizes = (np.abs(weights) @ np.abs(S)) @ (np.abs(A) + np.abs(centre)).T
         error = UNIT_ROUNDOFF * np.abs(sums) + (len(rows) + S.shape[1]) * unit * sizes
-        return np.asarray(w @ centre.astype(wide), dtype=np.float64), sums, error
+        return w @ centre.astype(wide), sums, error
 
     @property
     def is_centred(self) -> bool:
         return self._centre is not None
 
-    def offset(self, rows: Indices, weights: Vector) -> float:
-        return float(self._linear_sums(self._members[rows], weights[None, :], rows[:0])[0][0])
+    def offset(self, rows: Indices, weights: Vector) -> tuple[float, float]:
+        offset = self._linear_sums(self._members[rows], weights[None, :], rows[:0])[0][0]
+        return float(offset), float(offset - float(offset))
 
     @property
     def sums_are_cheap(self) -> bool:

@@ -33,6 +33,7 @@ Vector = NDArray[np.float64]
 Levels = Callable[[Vector], Vector]
 
 MOST_CONTINUATIONS = 6
+MOST_STALLS = 1  # claims to have stalled that are tried again, with the certificate's gradient
 LARGE_ENTRIES = 1e3  # of the kernel matrix: with these, what rounding leaves of the sums of duals counts
 WORTH_GOING_ON = 0.9  # of the gap before: a smaller one is progress
 ABSURD = 1e-6  # of a primal value: a dual value that is above it by more cannot be
@@ -57,13 +58,19 @@ class Case(ABC):
         """The primal value of a machine that says nothing: no dual value is above it. Infinite if there is none."""
 
     def is_absurd(self, proof: Certificate) -> bool:
-        """Whether a dual value cannot be: it is negative, as that of zero is not, or above a primal value."""
+        """Whether a dual value cannot be: it is infinite, or negative, as that of zero is not, or above a primal value."""
+        if not np.isfinite(proof.dual):
+            return True
         most = self.value_of_nothing()
-        slack = proof.rounding + proof.value_error + ABSURD * most
+        slack = min(proof.rounding + proof.value_error, most) + ABSURD * most
         return most < np.inf and not -slack <= proof.dual <= most + slack
 
     def tidy(self, solution: Solution) -> Solution:
         """The solution without what rounding has left, where that counts."""
+        return solution
+
+    def repaired(self, solution: Solution) -> Solution:
+        """The solution, moved into the box and to the sums of the problem."""
         return solution
 
     @abstractmethod
@@ -82,9 +89,12 @@ class BinaryCase(Case):
         self._levels = levels
 
     def tidy(self, solution: Solution) -> Solution:
-        if not self.problem.coupled or self.gram.largest_diagonal() <= LARGE_ENTRIES:
+        if not self.problem.coupled or (not self.gram.is_centred and self.gram.largest_diagonal() <= LARGE_ENTRIES):
             return solution
         return replace(solution, beta=self.problem.with_exact_sums(solution.beta))
+
+    def repaired(self, solution: Solution) -> Solution:
+        return replace(solution, beta=self.problem.feasible(solution.beta), up_to_date=False)
 
     def value_of_nothing(self) -> float:
         problem = self.problem
@@ -116,7 +126,10 @@ class BinaryCase(Case):
         if not self.problem.coupled:  # then a bias is a weight like the others, if there is one
             bias = self.gram.constant_weight(*_support(solution))
         elif self.gram.is_centred:
-            bias = -float(levels.mean()) - self.gram.offset(*_support(solution))
+            offset, rounding = self.gram.offset(*_support(solution))
+            bias = -float(levels.mean()) - offset
+            # certified is the level of the intercept that is kept, which was rounded
+            levels = levels - (((bias + offset) + rounding) + float(levels.mean()))
         return certify(
             self.problem,
             solution.beta,
@@ -182,18 +195,26 @@ def settle(
     """A solution with its proof and the status that follows from it; a better one, if the proof contradicts its claim."""
     solution = case.tidy(solution)
     gradient, proof = _prove(case, solution, control)
+    if not proof.feasible:  # then its dual value bounds nothing
+        solution = case.repaired(solution)
+        gradient, proof = _prove(case, solution, control)
     if not solution.up_to_date:
         solution = replace(solution, gradient=gradient.values, up_to_date=True)
-    best, best_proof, tol = solution, proof, stop.tol
+    best, best_proof, tol, stalls = solution, proof, stop.tol, 0
     for _ in range(MOST_CONTINUATIONS):
         if proof.meets(stop.tol, stop.gap_tol) or solution.status not in DOUBTFUL or not choice.continues:
             break
-        if control.ended() is not None:
+        stalls += solution.status is Status.STALLED
+        if stalls > MOST_STALLS or control.ended() is not None:
             break
-        if proof.kkt_violation <= tol:
+        start = gradient.values
+        if case.is_absurd(proof):  # nothing can be learned from there
+            solution = case.nothing(solution)
+            start = solution.gradient
+        elif proof.kkt_violation <= tol and stop.gap_tol is not None:
             tol = stop.tighter(tol, proof.kkt_violation, proof.relative_gap)
         stricter = Stop(tol, stop.gap_tol)
-        further = go_on(case.problem, case.gram.in_float64(), backend, stricter, control, solution, gradient.values)
+        further = go_on(case.problem, case.gram.in_float64(), backend, stricter, control, solution, start)
         solution = case.tidy(further)
         gradient, proof = _prove(case, solution, control)
         worth_it = proof.gap < WORTH_GOING_ON * best_proof.gap or proof.meets(stop.tol, stop.gap_tol)

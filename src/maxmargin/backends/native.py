@@ -300,8 +300,9 @@ class NativeGram(Gram):
     def is_centred(self) -> bool:
         return self._linear_centre is not None
 
-    def offset(self, rows: Indices, weights: Vector) -> float:
-        return float(_linear_sums(self.X, self._linear_centre, self._in_X(rows), weights[None, :], NOBODY)[1][0])
+    def offset(self, rows: Indices, weights: Vector) -> tuple[float, float]:
+        value, rounding = _linear_sums(self.X, self._linear_centre, self._in_X(rows), weights[None, :], NOBODY)[1]
+        return float(value), float(rounding)
 
     @property
     def sums_are_cheap(self) -> bool:

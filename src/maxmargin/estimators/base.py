@@ -189,7 +189,8 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         return backend.gram(self.kernel_, X, dtype, budget, edges, balanced and all(problem.balanced for problem in problems))
 
     def _reach(self, X: Any) -> tuple[float, float]:
-        """How large squares of features and kernel values can get with samples like these; too large is an error."""
+        """How large squares of features (or gamma, of samples that are tiny) and kernel values can get with samples like these;
+        too large is an error."""
         if not self.kernel_.named:  # computed in float64 by their owner
             return np.inf, np.inf
         entry = validation.largest_entry(X)
@@ -203,7 +204,7 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
                 "coefficients or intercepts are not finite at that scale: standardise the features, for example with "
                 "sklearn.preprocessing.StandardScaler"
             )
-        return square, value
+        return max(square, float(getattr(self.kernel_, "gamma", 0.0))), value
 
     # --- keep -----------------------------------------------------------------------------------------------------
 

@@ -41,6 +41,10 @@ class KernelClassifier(ClassifierMixin, ProbabilisticMachine):  # type: ignore[m
     def _formulate(self, by_class: ByClass, weights: Vector) -> list[DualProblem]:
         """The dual problem of each machine; `weights` are those of the samples in sorted order, times their class's."""
 
+    def _formulate_fold(self, by_class: ByClass, weights: Vector) -> list[DualProblem]:
+        """`_formulate`, for a fold: the weights of samples that are held out are zero."""
+        return self._formulate(by_class, weights)
+
     def _scale(self, problem: DualProblem, proof: Certificate) -> float:
         """What the solution is multiplied with to become the machine that is kept."""
         return 1.0
@@ -56,7 +60,7 @@ class KernelClassifier(ClassifierMixin, ProbabilisticMachine):  # type: ignore[m
         shares = (weights * self.class_weight_[labels])[by_class.order]
         problems = self._formulate(by_class, shares)
         held_out = self._hold_out(by_class)
-        folds = [self._formulate(by_class, np.where(out, 0.0, shares)) for out in held_out]
+        folds = [self._formulate_fold(by_class, np.where(out, 0.0, shares)) for out in held_out]
         tasks.begin(len(problems) * (1 + len(folds)), X=X, y=y, metadata={"sample_weight": sample_weight})
 
         def place(backend: Backend, balanced: bool) -> list[Gram]:

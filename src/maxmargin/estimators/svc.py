@@ -374,6 +374,11 @@ class NuSVC(KernelClassifier):
             )
         return [nu_classification_problem(signs, weight, float(self.nu)) for signs, weight in seen]
 
+    def _formulate_fold(self, by_class: ByClass, weights: Vector) -> list[DualProblem]:
+        """A fold may have too few samples of a class for nu: then the largest nu that it allows."""
+        seen = [(machine.signs(by_class.edges), weights[members]) for machine, members in by_class.machines()]
+        return [nu_classification_problem(*one, min(float(self.nu), largest_nu(*one))) for one in seen]
+
     def _scale(self, problem: DualProblem, proof: Certificate) -> float:
         rho = nu_margin(problem, proof.levels)
         return 1.0 / rho if rho > proof.kkt_violation else 1.0

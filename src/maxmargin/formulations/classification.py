@@ -71,7 +71,7 @@ def nu_classification_problem(signs: Vector, weight: Vector, nu: float) -> DualP
 def largest_nu(signs: Vector, weight: Vector) -> float:
     """The nu from which on the smaller class cannot fill its sum."""
     positive, negative = float(weight[signs > 0].sum()), float(weight[signs < 0].sum())
-    return 2.0 * min(positive, negative) / (positive + negative)
+    return 2.0 * min(positive, negative) / (positive + negative) if positive + negative > 0.0 else 0.0
 
 
 def nu_margin(problem: DualProblem, levels: tuple[float, ...]) -> float:

@@ -72,7 +72,7 @@ def _variance(X: Any, weights: NDArray[np.float64] | None) -> float:
     share = np.full(n, 1.0 / n) if weights is None else weights / weights.sum()
     mean = float(share @ np.asarray(X.sum(axis=1, dtype=np.float64)).ravel()) / d
     if not sp.issparse(X):
-        return float(share @ np.square(X - mean, dtype=np.float64).sum(axis=1)) / d
-    deviations = sp.csr_array((np.square(X.data - mean, dtype=np.float64), X.indices, X.indptr), shape=X.shape)
+        return float(share @ np.square(np.subtract(X, mean, dtype=np.float64)).sum(axis=1)) / d
+    deviations = sp.csr_array((np.square(np.subtract(X.data, mean, dtype=np.float64)), X.indices, X.indptr), shape=X.shape)
     zeros = d - np.diff(X.indptr)
     return float(share @ (deviations.sum(axis=1) + zeros * mean**2)) / d

@@ -25,8 +25,8 @@ from maxmargin.backends import Backend
 from maxmargin.certificates import combine
 from maxmargin.control import Control, Stop
 from maxmargin.formulations import DualProblem
-from maxmargin.gram import Gram, terms_of
-from maxmargin.kernels import Kernel, NamedKernel
+from maxmargin.gram import NOWHERE, Gram, rounding_of_distances, terms_of
+from maxmargin.kernels import Kernel, NamedKernel, rough_squared_norms
 from maxmargin.model_selection.tasks import Answers, Task
 from maxmargin.solution import Solution, Status
 from maxmargin.solvers import FAST, block_smo
@@ -112,13 +112,21 @@ class Grid:
                 free = next((one for one in readers if all(future.done() for future in one[1])), None)
                 if free is not None:
                     readers.remove(free)
-                rounding = kernel.rounding(terms_of(self.X))
+                rounding = kernel.rounding(terms_of(self.X)) + self._rounding_of_distances(kernel)
                 gram = self.backend.whole(kernel, pairing, self.task.edges, rounding, free[0] if free else None)
                 self._check_entries(gram, kernel)
                 chains = [pool.submit(chain, k, gram.view(), fold) for fold in range(len(self.folds))]
                 readers.append((gram, chains))
                 running.update(chains)
             yield from self._wait(running, 0, done)
+
+    def _rounding_of_distances(self, kernel: NamedKernel) -> float:
+        """By how much a kernel value is off besides, if distances come from dot products (`rounding_of_distances` has it for the
+        sums of some of them)."""
+        if not kernel.shift_invariant:
+            return 0.0
+        farthest = self.X[[int(rough_squared_norms(self.X).argmax())]]
+        return 2.0 * float(np.max(rounding_of_distances(kernel, NOWHERE, farthest, farthest, np.ones((1, 1)))))
 
     def _check_entries(self, gram: Gram, kernel: NamedKernel) -> None:
         """Certificates read the matrix, so some of its entries are compared with ones that are computed by themselves."""

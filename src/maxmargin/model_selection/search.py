@@ -10,6 +10,7 @@ from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import rankdata
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, RegressorMixin, is_classifier
@@ -22,7 +23,7 @@ from maxmargin.backends import make_backend
 from maxmargin.callbacks import ProgressBar
 from maxmargin.control import Control, Progress, Stop
 from maxmargin.estimators import SVC, SVR, validation
-from maxmargin.kernels import make_kernel
+from maxmargin.kernels import centre_of, make_kernel
 from maxmargin.model_selection.axes import geometric_or_given, numbers
 from maxmargin.model_selection.grid import Fit, Grid
 from maxmargin.model_selection.tasks import Answers, ClassAnswers, Classification, Regression, Task, ValueAnswers
@@ -74,6 +75,8 @@ class GridSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         folds = self._folds(samples, targets, groups, task)
         results = _Results(axes, points, len(folds))
         ordered = samples[np.ix_(task.order, task.order)] if self.kernel == "precomputed" else samples[task.order]
+        if self.kernel == "linear" and template.fit_intercept and not sp.issparse(samples):
+            ordered = ordered - centre_of(ordered)  # which saves the digits of the others where one feature is large
         kernels = [make_kernel(self.kernel, gamma, float(self.coef0), self.degree) for gamma in axes["gamma"]]
         for kernel in kernels:
             kernel.require_defined(ordered, ordered)
@@ -176,13 +179,21 @@ class GridSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             self.__dict__.pop(name, None)
         self.n_splits_ = results.n_folds
         self.cv_results_ = results.table()
-        self.status_ = (control.ended() if results.n_missing else None) or Status.CONVERGED
+        self.status_ = (control.ended() if results.n_missing else None) or results.status(self.tol)
         means = self.cv_results_["mean_test_score"]
         if not np.isnan(means).all():
             self.best_index_ = int(np.nanargmax(means))
             self.best_score_ = float(means[self.best_index_])
             self.best_params_ = self.cv_results_["params"][self.best_index_]
-        if not self.status_.converged and not control.interrupted:
+        if not self.status_.converged and not results.n_missing:
+            warnings.warn(
+                f"{len(results.trouble)} of {results.scores.size} fits of the grid fell short of their tolerance "
+                f"({', '.join(sorted({status.name for status in results.trouble}))}); the largest relative gap is "
+                f"{results.largest_gap:.3g}, and cv_results_ has them all. Standardise the features, or try smaller Cs.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        elif not self.status_.converged and not control.interrupted:
             found = "the best of the points that are done on all folds was chosen"
             found = found if hasattr(self, "best_params_") else "no point is done on all folds, so there is no best one"
             warnings.warn(
@@ -402,11 +413,20 @@ class _Results:
         self.scores, self.gaps, self.fit_seconds, self.score_seconds = (np.full(shape, np.nan) for _ in range(4))
         self.n_missing = self.scores.size
         self.largest_gap = 0.0
+        self.trouble: list[Status] = []  # of fits that did not converge
+
+    def status(self, tol: float) -> Status:
+        """What may be said of all fits together."""
+        if self.trouble:
+            return self.trouble[0]
+        return Status.CONVERGED if np.isfinite(tol) else Status.GAP_REACHED
 
     def add(self, fit: Fit) -> None:
         at = (fit.kernel, fit.point, fit.fold)
         self.n_missing -= 1
         self.scores[at], self.gaps[at] = fit.score, fit.relative_gap
+        if fit.status is not None and not fit.status.converged:
+            self.trouble.append(fit.status)
         self.fit_seconds[at], self.score_seconds[at] = fit.fit_seconds, fit.score_seconds
         self.largest_gap = float(np.fmax(self.largest_gap, fit.relative_gap))  # NaN if the point was rejected
 

@@ -67,7 +67,11 @@ SHARE_OF_TIME = 0.5  # of what is left, for the kernel matrix of a tile
 MOST_TIGHTENINGS = 12  # of tol, for the sake of the gap
 LEAST_TOLERANCE = 1e-15  # of the terms of a gradient: below it is rounding
 IDLE = 1e-14  # rise of the dual value, relative to the size of its terms, that counts as none
+ASTRAY = 1e-3  # of the smallest primal value so far: a dual value that is above it by more is wrong
+HOPELESS = 1e-4  # rise of the dual value, relative to the gap that is left, by STEPS_AT_ONCE steps: it would take forever
+LONG_COUNTS = 10  # for patience: an iteration of STEPS_AT_ONCE steps
 PATIENCE = 20  # iterations without a rise before a run counts as stalled
+LONG_PATIENCE = 500  # iterations in which the smallest gap so far falls by less than a tenth: so does this
 INDEFINITE = 1e-6  # relative negative curvature beyond rounding
 
 
@@ -269,6 +273,9 @@ class _Run:
         self._last_violation = np.inf
         self._worst_violation = 0.0
         self.idle = 0  # iterations since the dual value last rose
+        self._steps_before = 0  # of this iteration
+        self._lowest_primal = self._smallest_gap = np.inf
+        self._smallest_at = 0  # iteration
         self._corrections = 0
         self._tightenings = 0
         self._entry_seconds: float | None = None
@@ -484,11 +491,23 @@ class _Run:
         problem, violation = self.problem, self.violation
         dual = problem.dual_value(self.beta, self.gradient)
         gap = float(problem.gap_terms(self.beta, self.gradient, self._level()).sum())
-        best = max(self.trace.dual, default=-np.inf)
+        best, left = max(self.trace.dual, default=-np.inf), self.trace.gap[-1] if self.trace.gap else np.inf
         size = float(np.abs(self.beta) @ (np.abs(self.gradient) + np.abs(problem.linear)))  # of the terms of the dual value
-        self.idle = 0 if dual > best + IDLE * size else self.idle + 1
+        long = self.steps - self._steps_before >= STEPS_AT_ONCE
+        slow = HOPELESS * gap if long else 0.0
+        rise = dual - best  # by more than the gap that was left it cannot, but for rounding
+        self.idle = 0 if max(IDLE * size, slow) < rise <= max(left, self.tol) else self.idle + (LONG_COUNTS if long else 1)
+        self._steps_before = self.steps
         self.trace.append(self.control.seconds, iteration, violation.value, dual, gap)
         self.relative_gap = self.trace.relative_gap()
+        self._lowest_primal = min(self._lowest_primal, dual + gap)
+        if gap < 0.9 * self._smallest_gap:
+            self._smallest_gap, self._smallest_at = gap, iteration
+        above = dual - self._lowest_primal > ASTRAY * abs(self._lowest_primal)
+        if (above or -rise > max(left, self._lowest_primal - best)) and not self.indefinite:  # rounding has led astray
+            return Status.STALLED
+        if iteration - self._smallest_at > LONG_PATIENCE:
+            return Status.STALLED
         if problem.hard and hulls_meet(problem, self.beta, self.gradient, self.gram.largest_diagonal()):
             return Status.NOT_SEPARABLE
         told = self.control.report(iteration, violation.value, self.relative_gap, self._fraction(stop))

@@ -17,6 +17,7 @@ from maxmargin.formulations import DualProblem
 Vector = NDArray[np.float64]
 
 TOUCHING = 1e-12  # squared distance of the hulls, relative to the largest k(x, x), that counts as none
+BALANCED = 1e-9  # of the mass of either class: by how much the two may differ
 
 
 def hulls_meet(problem: DualProblem, beta: Vector, gradient: Vector, largest_diagonal: float) -> bool:
@@ -24,7 +25,9 @@ def hulls_meet(problem: DualProblem, beta: Vector, gradient: Vector, largest_dia
     mass = 0.5 * float(np.abs(beta).sum())
     if not problem.hard or mass == 0.0:
         return False
-    squared_distance = float(beta @ (gradient - problem.linear)) / mass**2
+    if problem.coupled and abs(float(beta.sum())) > BALANCED * mass:  # points of the two hulls have the same weight
+        return False
+    squared_distance = float(beta @ (gradient - problem.linear)) / mass / mass
     return squared_distance <= TOUCHING * largest_diagonal
 
 
