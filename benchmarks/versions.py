@@ -1,6 +1,6 @@
 """Two versions of maxmargin on the same problems, by turns, so that a regression is seen before it lands.
 
-    python -m benchmarks.versions OLD [NEW] --data folder --groups binary multi-class large-C small
+    python -m benchmarks.versions OLD [NEW] --data folder --groups binary multiclass large-C small
 
 OLD and NEW are Python executables of environments in which a version is installed (NEW: the one that runs this), or revisions
 of this repository, which are then built and installed into environments of their own under build/versions. Each measurement is
@@ -24,7 +24,7 @@ from .turns import ROOT, Result, in_fresh_process
 from .worker import CALL_SECONDS, Task
 
 STATISTICS = {"best": min, "median": median}
-GROUPS = ("binary", "multi-class", "large-C", "small")
+GROUPS = ("binary", "multiclass", "large-C", "small")
 
 
 def main() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import signal
 import subprocess
 import sys
@@ -413,6 +412,9 @@ def test_a_fraction_for_a_degree(estimator: Any, coef0: float) -> None:
 # --- little time ------------------------------------------------------------------------------------------------------
 
 
+LITTLE_TIME = (0.05, 0.05, 0.1, 0.2, 0.3)  # more than one try, for the case that others use the processor
+
+
 @pytest.fixture(scope="module")
 def hard() -> tuple[Any, Any]:
     """Labels at random: no machine with a large C is done with them soon."""
@@ -429,37 +431,43 @@ def hard() -> tuple[Any, Any]:
         {"gap_tol": None},
     ],
 )
-def test_a_twentieth_of_a_second_is_used(hard: tuple[Any, Any], parameters: dict[str, Any]) -> None:
-    """The machine has learnt something: its dual value is above that of the one that says nothing."""
-    model = fit(SVC(C=1e3, max_seconds=0.05, **parameters), *hard)
+def test_little_time_is_used(hard: tuple[Any, Any], parameters: dict[str, Any]) -> None:
+    """The machine that is kept has learnt something: its dual value is above that of the one that says nothing."""
+    for seconds in LITTLE_TIME:
+        model = fit(SVC(C=1e3, max_seconds=seconds, **parameters), *hard)
+        if len(model.support_):
+            break
     assert model.status_ is Status.MAX_SECONDS
     assert len(model.support_) > 0
     assert model.certificate_.dual > 0.0
 
 
-def test_a_twentieth_of_a_second_of_other_machines(hard: tuple[Any, Any]) -> None:
-    """Each stops where it is, with a certificate of that point."""
+@pytest.mark.parametrize(
+    "estimator", [SVR(C=1e3), NuSVC(nu=0.6, gamma=5.0), NuSVR(C=1e3), OneClassSVM(gamma=5.0, tol=1e-9)], ids=str
+)
+def test_little_time_of_other_machines(hard: tuple[Any, Any], estimator: Any) -> None:
+    """Each stops where it is, at a point that satisfies its constraints."""
     X, y = hard
-    for model in (
-        SVR(C=1e3, max_seconds=0.05),
-        NuSVC(nu=0.6, gamma=5.0, max_seconds=0.05),
-        NuSVR(C=1e3, max_seconds=0.05),
-        OneClassSVM(gamma=5.0, max_seconds=0.05, tol=1e-9),
-    ):
-        fit(model, X, y * X[:, 0] if isinstance(model, SVR | NuSVR) else y)
-        assert model.status_ is Status.MAX_SECONDS
-        assert len(model.support_) > 0
-        assert np.isfinite(model.certificate_.gap)
-        assert model.certificate_.equality_residual <= RESIDUAL * max(np.abs(model.dual_coef_).sum(), len(y))
+    target = y * X[:, 0] if isinstance(estimator, SVR | NuSVR) else y
+    model = fit(estimator.set_params(max_seconds=LITTLE_TIME[0]), X, target)
+    assert not model.status_.converged
+    assert_status_is_proved(model)
+    assert np.isfinite(model.certificate_.gap)
+    assert model.certificate_.box_residual == 0.0
+    assert model.certificate_.equality_residual <= RESIDUAL * max(np.abs(model.dual_coef_).sum(), len(y))
 
 
 @pytest.mark.parametrize("multi_class", ["ovo", "ovr", "crammer_singer"])
 def test_every_machine_gets_some_of_the_time(multi_class: str) -> None:
     """No machine of several is left where it began."""
     X, y = make_classification(4000, 20, n_informative=15, n_classes=5, class_sep=0.5, flip_y=0.3, random_state=0)
-    model = fit(SVC(C=1e5, gamma=0.01, multi_class=multi_class, max_seconds=0.6), X, y)
-    for part in model.certificate_.parts or (model.certificate_,):
-        assert part.dual > 0.0
+    for seconds in (0.6, 0.6, 0.9):  # more than one try, for the case that others use the processor
+        model = fit(SVC(C=1e5, gamma=0.01, multi_class=multi_class, max_seconds=seconds), X, y)
+        if all(part.dual > 0.0 for part in model.certificate_.parts or (model.certificate_,)):
+            break
+    else:
+        raise AssertionError("a machine has learnt nothing")
+    assert_status_is_proved(model)
     assert model.score(X, y) > 0.5
 
 
@@ -566,17 +574,29 @@ def test_callbacks_that_are_no_list_of_callables(estimator: Any, callbacks: Any)
 
 @pytest.mark.skipif(not hasattr(signal, "pthread_sigmask"), reason="POSIX signals")
 def test_ctrl_c_while_the_command_line_starts() -> None:
-    """It ends at once, without a traceback, whatever was being imported."""
-    code = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from maxmargin.cli import main; {}; main()"
-    told = "import sys; print('ready', flush=True); sys.argv = ['maxmargin', 'train', '--no-plot']"
-    for moment in (0.0, 0.1, 0.3):
+    """It ends at once, without a traceback, whatever is being imported."""
+    program = """
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from maxmargin.cli import main
+
+class Announce:
+    def find_spec(self, name, path=None, target=None):
+        if name == "maxmargin.cli.commands":
+            print("importing", flush=True)
+
+sys.meta_path.insert(0, Announce())
+sys.argv = ["maxmargin", "train", "--no-plot"]
+main()
+"""
+    for moment in (0.0, 0.05, 0.2):
         with subprocess.Popen(
-            [sys.executable, "-c", code.format(told)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         ) as process:
             assert process.stdout is not None
-            assert process.stdout.readline() == "ready\n"
+            assert process.stdout.readline() == "importing\n"
             time.sleep(moment)
             process.send_signal(signal.SIGINT)
             errors = process.communicate(timeout=LIVENESS)[1]
         assert "Traceback" not in errors
-        assert process.returncode in (-signal.SIGINT, 130, os.EX_OK)
+        assert process.returncode in (-signal.SIGINT, 130)

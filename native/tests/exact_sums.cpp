@@ -41,7 +41,8 @@ void test_near_pairs(Storage storage, int d) {
         for (int i = 0; i < n_pairs; ++i) {
             const double expected = plain_kernel(kernel, data.row(i), data.row(n_pairs + i), d);
             CHECK(expected > 0.05 && expected < 0.9);
-            error = std::max({error, std::abs(tile.row(i)[n_pairs + i] - expected), std::abs(tile.row(n_pairs + i)[i] - expected)});
+            error = std::max(error, std::abs(tile.row(i)[n_pairs + i] - expected));
+            error = std::max(error, std::abs(tile.row(n_pairs + i)[i] - expected));
             error = std::max(error, std::abs(tile.row(i)[i] - 1.0));
         }
         CHECK(error <= (sizeof(T) == 4 ? 1e-6 : 1e-13));

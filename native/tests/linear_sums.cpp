@@ -19,7 +19,7 @@ double size_of(Wide value) { return std::abs(static_cast<double>(value)); }
 // |value - rounded| <= bound, without rounding in the difference.
 bool within(Wide value, double rounded, double bound) { return size_of(value - static_cast<Wide>(rounded)) <= bound; }
 
-// Samples with a small feature or two, a large one that hardly varies (a time stamp), and zeros; weights that sum to zero.
+// Samples with small features, a large one that hardly varies (a time stamp), and zeros; weights that sum to zero.
 template <class S>
 struct Case {
     int n, d;
@@ -59,8 +59,8 @@ struct Case {
         const std::int64_t n_rows = std::int64_t(rows.size()), n_at = std::int64_t(at.size());
         std::vector<double> w(2 * d), offsets(4), sums(2 * n_at), sizes(2 * n_at), both = weights;
         for (double weight : weights) both.push_back(-2.0 * weight);  // a second output
-        linear_sums(view, centre.empty() ? nullptr : centre.data(), rows.data(), n_rows, both.data(), 2, at.data(), n_at, w.data(),
-                    offsets.data(), sums.data(), sizes.data());
+        linear_sums(view, centre.empty() ? nullptr : centre.data(), rows.data(), n_rows, both.data(), 2, at.data(), n_at,
+                    w.data(), offsets.data(), sums.data(), sizes.data());
         Wide offset = 0;
         for (int k = 0; k < d; ++k) {
             CHECK(within(weight(k), w[k], unit * size_of(weight(k))));
@@ -85,7 +85,8 @@ void test_dense(int d, bool centred) {
     const Case<S> given(90, d, centred);
     given.check(DenseView<S>{given.values.data(), given.n, d, d});
     std::vector<S> wide(std::size_t(given.n) * (d + 3), S(-1));  // rows that are farther apart than they are long
-    for (int i = 0; i < given.n; ++i) std::copy_n(given.values.data() + std::size_t(i) * d, d, wide.data() + std::size_t(i) * (d + 3));
+    for (int i = 0; i < given.n; ++i)
+        std::copy_n(given.values.data() + std::size_t(i) * d, d, wide.data() + std::size_t(i) * (d + 3));
     given.check(DenseView<S>{wide.data(), given.n, d + 3, d});
 }
 

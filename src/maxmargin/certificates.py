@@ -1,6 +1,6 @@
 """The proof that comes with every model: primal value, dual value and the gap between them, from scratch.
 
-Nothing here trusts a solver. The dual point beta is all that is taken from it; the gradient G = (K + diag(shift)) beta
+What is proved comes from the dual point beta alone; the gradient G = (K + diag(shift)) beta
 + linear is computed anew in float64 from the samples (`Gram.exact_sums`), and the duality gap is summed from it, one term
 >= 0 per sample (`formulations.DualProblem`).
 
@@ -9,7 +9,7 @@ them costs more than many a fit. But the gap term of a sample at a bound is exac
 side of the level, by however much. A solver's own gradient therefore serves as a *claim*: it is checked in float64 on
 all samples that are free, or near the level, and on a random draw of the others; the largest error found there, times a
 safety factor, widens the band until no sample outside it could have a gap term that is not zero, unless its claim is off
-by more than that factor times all errors that were seen. On small data, and wherever it costs little, everything is
+by several times all errors that were seen. On small data, and wherever it costs little, everything is
 recomputed. `Certificate.complete` says which it was.
 
 **Rounding.** The terms are those of the worst gradient that rounding allows: of kernel values, of the distances they come
@@ -37,13 +37,14 @@ Indices = NDArray[np.int32]
 #: K[at] beta for some samples, and by how much rounding may have put each sum off
 Sums = Callable[[Indices], tuple[Vector, Vector | float]]
 
-SMALL = 100_000  # kernel entries that are recomputed without a second thought
+SMALL = 30_000  # kernel entries that are recomputed without a second thought
 DRAW = 64  # samples on which a claim is checked wherever it is not needed
 SAFETY = 8.0  # times the largest error of the claim that was found
 EPSILON = float(np.finfo(float).eps)
 TINY = float(np.finfo(float).tiny)
 RESIDUAL = 1e-12  # of the sizes of the duals: what float64 may leave of a sum
 NEGLIGIBLE = 1e-6  # relative gap: if rounding alone could explain it, it counts as none
+WORTH_A_LOOK = 1e-4  # relative gap: with a smaller one the optimum is not zero, or it does not matter
 ZERO = 4.0 * EPSILON  # of the losses of a machine that says nothing: an objective that cannot be told from zero
 
 
@@ -55,7 +56,8 @@ class Certificate:
     that is there because float64 arithmetic may be off. ``gap_terms`` are its shares, one per training sample (a row per
     machine if there are several). The two values themselves may be off, both by the same and by at most ``value_error``.
     ``relative_gap`` divides the gap by the larger of their sizes, less that; it is zero where the optimum is, or where the gap
-    could be nothing but rounding and a tighter tolerance was asked for than that allows to prove.
+    could be nothing but rounding and a smaller gap_tol was asked for than that allows to prove. ``kkt_violation`` has no such
+    allowance.
 
     ``complete`` says whether the gradient was recomputed in float64 at all samples. If not, it was at those whose share of
     the gap can differ from zero, and at a random draw of the others, which stands for the rest.
@@ -146,7 +148,7 @@ def recompute(
     problem: DualProblem, beta: Vector, sums: Sums, claim: Vector | None = None, levels: Vector | None = None
 ) -> Gradient:
     """The gradient at `beta`, given K[at] beta; everywhere, or if there is a claim where it decides anything at these levels, or
-    the best ones."""
+    ones close to the best."""
 
     def exact(at: Indices) -> tuple[Vector, Vector | float]:
         kernel_sums, error = sums(at)
@@ -156,7 +158,7 @@ def recompute(
     n = len(problem)
     if claim is None or problem.shift is not None or problem.hard or n * np.count_nonzero(beta) <= SMALL:
         return Gradient(*exact(np.arange(n, dtype=np.int32)), 0.0, n)
-    level = problem.at_variables(problem.levels(beta, claim) if levels is None else levels)
+    level = problem.at_variables(problem.middles(beta, claim) if levels is None else levels)
     outside = _distance_outside(problem, beta, claim, level)
     doubt = SAFETY + 1.0  # the level, a quantile of the gradients, moves no more than they do
     return _exact_where_it_matters(beta, claim, exact, outside, doubt)
@@ -322,7 +324,7 @@ def relative_gap(gap: float, rounding: float, dual: float, value_error: float, z
     if not math.isfinite(gap):
         return math.inf
     relative = gap / max(max(abs(dual + gap), abs(dual)) - value_error, TINY)
-    return 0.0 if relative > NEGLIGIBLE and max(gap - rounding, abs(dual)) <= zero() else relative
+    return 0.0 if relative > WORTH_A_LOOK and max(gap - rounding, abs(dual)) <= zero() else relative
 
 
 def combine(parts: Sequence[Certificate], gap_terms: NDArray[np.float64]) -> Certificate:

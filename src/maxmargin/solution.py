@@ -34,7 +34,8 @@ class Status(Enum):
         "got."
     )
     STALLED = (
-        "Stalled before reaching tol and gap_tol: rounding allows no further progress; the certificate says how far it got."
+        "Stalled before reaching tol and gap_tol: rounding, or the scale of the data, allows no further progress; the "
+        "certificate says how far it got."
     )
     STATIONARY = (
         "Stopped at a stationary point: the kernel is not positive semi-definite, so the problem has no "

@@ -39,6 +39,7 @@ WORTH_GOING_ON = 0.9  # of the gap before: a smaller one is progress
 ABSURD = 1e-6  # of a primal value: a dual value that is above it by more cannot be
 #: Claims that a solver may be wrong about because its gradient has drifted.
 DOUBTFUL = (Status.CONVERGED, Status.GAP_REACHED, Status.STALLED)
+OUT_OF_TIME = (Status.MAX_ITER, Status.MAX_SECONDS, Status.INTERRUPTED, Status.STOPPED_BY_CALLBACK)
 SHORT_OF_CLAIM = {True: Status.STALLED, False: Status.STOPPED_BY_OPTION}  # by whether the solver can go on
 
 
@@ -223,7 +224,7 @@ def settle(
         if not worth_it:
             break
     status = decide(best.status, best_proof, stop, choice.continues)
-    if choice.continues and not status.converged and case.is_absurd(best_proof):
+    if choice.continues and status in (Status.STALLED, *OUT_OF_TIME) and case.is_absurd(best_proof):
         best = case.nothing(best)  # rounding has led astray: no machine is better than this one
         best_proof = _prove(case, best, control)[1]
     if status is Status.NOT_SEPARABLE and not _proves_inseparable(case, best):

@@ -274,7 +274,7 @@ class NativeGram(Gram):
             n_terms = len(rows) + self.X.shape[1]
             return sums, UNIT_ROUNDOFF * np.abs(sums) + 2.0 * (n_terms * UNIT_ROUNDOFF) ** 2 * sizes
         support, queries = self.X[rows], self.X[at]
-        centre = _centre(self.kernel, self.X, DOUBLE, FEW_FEATURES)
+        centre = self._exact_centre
         pair = _samples(support, DOUBLE, centre), _samples(queries, DOUBLE, centre)
         _native.exact_sums(_native_kernel(self.kernel), *pair, np.ascontiguousarray(weights), sums)
         panels = sp.issparse(self.X) or self.X.shape[1] <= MOST_FOR_PANELS or self.kernel.name == "laplacian"
@@ -287,6 +287,10 @@ class NativeGram(Gram):
     def largest_norm(self, rows: Indices, weights: Vector) -> float:
         sizes = np.broadcast_to(self._sizes, self.X.shape[0])
         return float(np.abs(weights) @ sizes[self._in_X(rows)])
+
+    @cached_property
+    def _exact_centre(self) -> Vector:
+        return _centre(self.kernel, self.X, DOUBLE, FEW_FEATURES)
 
     @cached_property
     def _n_terms(self) -> int:

@@ -115,7 +115,7 @@ data_options = _together(
         help="Share set aside for the test, stratified; 0 for none.",
     ),
     click.option(
-        "--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True, help="Of the split."
+        "--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True, help="Random seed of the train/test split."
     ),
     click.option(
         "--standardize/--no-standardize",
@@ -128,10 +128,10 @@ machine_options = _together(
     click.option("--loss", help="hinge or squared_hinge."),
     click.option("--degree", type=int, help="Degree of the polynomial kernel."),
     click.option("--coef0", type=float, help="Constant of the polynomial and sigmoid kernels."),
-    click.option("--tol", type=float, help="Largest KKT violation at which the solver stops."),
-    click.option("--max-seconds", type=float, help="Stop there, with what is reached."),
+    click.option("--tol", type=float, help="Largest KKT violation that counts as converged."),
+    click.option("--max-seconds", type=float, help="Stop after this time, with the model as it is."),
     click.option("--cache-size", type=NumberOr("auto"), help="Megabytes for kernel rows."),
-    click.option("--multi-class", help="ovo or ovr."),
+    click.option("--multi-class", help="ovo, ovr or crammer_singer."),
 )
 output_options = _together(
     click.option(
@@ -151,7 +151,7 @@ output_options = _together(
 @click.option("--gamma", type=NumberOr("scale", "auto"), help="Kernel coefficient.")
 @click.option("--sigma", type=float, help="Width of the kernel, instead of gamma.")
 @machine_options
-@click.option("--gap-tol", type=float, help="Relative duality gap at which the solver stops.")
+@click.option("--gap-tol", type=float, help="Largest relative duality gap that counts as converged.")
 @click.option(
     "--plot",
     type=click.Path(path_type=Path),
@@ -266,10 +266,10 @@ def predict(model: Path, file: Path, output: Path | None, target: str | None) ->
 @click.argument("model", type=click.Path(path_type=Path))
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--target", help="Target column of a CSV file: name or index.")
-@click.option("-C", "--C", "C", type=float, help="Of the fit, where MODEL does not say it.")
-@click.option("--nu", type=float, help="Of the fit, where MODEL does not say it.")
-@click.option("--epsilon", type=float, help="Of the fit, where MODEL does not say it.")
-@click.option("--tol", type=float, help="Of the fit, where MODEL does not say it.")
+@click.option("-C", "--C", "C", type=float, help="The tol that MODEL was fitted with, where it does not say it.")
+@click.option("--nu", type=float, help="The tol that MODEL was fitted with, where it does not say it.")
+@click.option("--epsilon", type=float, help="The tol that MODEL was fitted with, where it does not say it.")
+@click.option("--tol", type=float, help="The tol that MODEL was fitted with, where it does not say it.")
 @click.option("--gap-tol", type=float, help=f"Exit with code {NOT_PROVED} if the relative gap is larger.")
 def audit(model: Path, file: Path, target: str | None, gap_tol: float | None, **options: Any) -> None:
     """Prove how near a MODEL of any library is to the optimum on FILE, the data it was fitted on.

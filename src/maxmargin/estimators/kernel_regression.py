@@ -195,7 +195,8 @@ class KernelRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type:
         """By the solver that was asked for; or by a factor if it fits into memory, and without the matrix if not."""
         matrix_bytes = 8 * len(K) ** 2
         budget = validation.cache_bytes(self.cache_size, enough=matrix_bytes)
-        if (self.solver == "sgd" or not self.kernel_.named) and budget >= matrix_bytes:
+        there_is_time = not control.limits_seconds or ridge.seconds_per_entry(K) * len(K) ** 2 <= 0.5 * control.seconds_left
+        if (self.solver == "sgd" or not self.kernel_.named) and budget >= matrix_bytes and there_is_time:
             K = K.stored()
         dtype = np.dtype(np.float64) if self.solver in ("cg", "sgd") else ridge.factor_dtype(problem, K)
         self.solver_ = self.solver

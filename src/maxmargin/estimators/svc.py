@@ -60,7 +60,7 @@ class SVC(KernelClassifier):
         hold out a fifth of the samples each ("cv"), from a random draw that ``random_state`` seeds (None is a seed too).
         Nothing else of the model changes. A sample with a weight is left out with all of it.
     tol : float, default=1e-3
-        The largest violation of the optimality conditions that is accepted.
+        The largest violation of the optimality conditions that is accepted; ``numpy.inf`` leaves the decision to ``gap_tol``.
     cache_size : float or "auto", default="auto"
         A budget in MB for kernel rows that is kept; "auto" is half of the free memory.
     class_weight, verbose, max_iter, decision_function_shape, break_ties, random_state
@@ -71,10 +71,12 @@ class SVC(KernelClassifier):
         Another way to say gamma: ``1 / (2 sigma^2)`` for rbf, ``1 / sigma`` for the other kernels.
     fit_intercept : bool, default=True
         Without an intercept the equality constraint of the dual disappears.
-    gap_tol : float, optional
-        Stop as soon as the relative duality gap is below this, whatever ``tol`` says.
+    gap_tol : float or None, default=1e-3
+        The largest relative duality gap that is accepted, of each machine, besides ``tol``: a model that calls itself converged
+        is within 0.1 % of the optimum. None accepts any, as LIBSVM does.
     max_seconds : float, optional
-        Stop after this time with the model as it is, and its certificate.
+        Stop after this time with the model as it is, and its certificate. The time is shared out over the machines of several
+        classes; computing certificates comes on top.
     callbacks : list of callables, optional
         Each is called with a :class:`maxmargin.callbacks.Progress`; returning True stops the fit. With scikit-learn 1.9
         or newer, ``set_callbacks`` takes those of :mod:`sklearn.callback` besides.
@@ -107,9 +109,10 @@ class SVC(KernelClassifier):
     Attributes
     ----------
     certificate_ : Certificate
-        Primal value, dual value, duality gap, KKT violation; ``print`` it.
+        Primal value, dual value, duality gap, KKT violation, recomputed in float64; ``print`` it. ``complete`` says whether
+        at all samples.
     status_ : Status
-        How the fit ended; its value is a sentence.
+        How the fit ended, decided by the certificate; its value is a sentence.
     margin_ : float or array
         The geometric margin 1 / ||w|| in feature space, one for each machine.
     trace_ : Trace

@@ -89,7 +89,8 @@ class SVR(KernelRegression):
     loss : {"epsilon_insensitive", "squared_epsilon_insensitive"}, default="epsilon_insensitive"
         Whether the distance from the tube counts as it is or squared.
     tol : float, default=1e-3
-        The largest violation of the optimality conditions that is accepted, in units of y.
+        The largest violation of the optimality conditions that is accepted, in units of y; ``gap_tol``, the largest relative
+        gap, is as in :class:`SVC`.
 
     Attributes
     ----------

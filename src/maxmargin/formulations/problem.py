@@ -117,9 +117,10 @@ class DualProblem:
 
     def residuals(self, beta: Vector) -> Vector:
         """By how much each equality constraint is missed, without rounding."""
-        if self.start is None:
-            return np.array([fsum(beta[group].tolist()) for group in self.groups])
-        return np.array([fsum([*beta[group].tolist(), *(-self.start[group]).tolist()]) for group in self.groups])
+        off = [beta[group] for group in self.groups]
+        if self.start is not None:
+            off = [np.concatenate([part, -self.start[group]]) for part, group in zip(off, self.groups, strict=True)]
+        return np.array([fsum(part[part != 0.0].tolist()) for part in off])
 
     def feasible(self, beta: Vector, reluctance: Vector | None = None) -> Vector:
         """A point near `beta` that satisfies the constraints: clipped to the box; then, in each group whose sum is off,
@@ -281,12 +282,22 @@ class DualProblem:
 
     def violation(self, beta: Vector, gradient: Vector) -> float:
         """max_{may fall} G - min_{may rise} G in the worst group, or without groups the steepest slope into the box."""
+        if self.coupled:
+            return float(max(0.0, *(highest - lowest for lowest, highest in self._extremes(beta, gradient))))
         rise = np.where(beta < self.upper, gradient, np.inf)
         fall = np.where(beta > self.lower, gradient, -np.inf)
-        if not self.coupled:
-            return float(max(0.0, -rise.min(initial=0.0), fall.max(initial=0.0)))
-        worst = [fall[g].max(initial=-np.inf) - rise[g].min(initial=np.inf) for g in self.groups]
-        return float(max(0.0, *worst))
+        return float(max(0.0, -rise.min(initial=0.0), fall.max(initial=0.0)))
+
+    def middles(self, beta: Vector, gradient: Vector) -> Vector:
+        """A level of each group between those that may rise and those that may fall: not far from the best, and found sooner."""
+        ends = [[end for end in pair if np.isfinite(end)] for pair in self._extremes(beta, gradient)]
+        return np.array([sum(pair) / max(len(pair), 1) for pair in ends])
+
+    def _extremes(self, beta: Vector, gradient: Vector) -> list[tuple[float, float]]:
+        """min_{may rise} G and max_{may fall} G of each group."""
+        rise = np.where(beta < self.upper, gradient, np.inf)
+        fall = np.where(beta > self.lower, gradient, -np.inf)
+        return [(float(rise[g].min(initial=np.inf)), float(fall[g].max(initial=-np.inf))) for g in self.groups]
 
     @staticmethod
     def join(problems: Sequence[DualProblem]) -> DualProblem:

@@ -254,6 +254,8 @@ class SVCCV(ClassifierMixin, GridSearch):  # type: ignore[misc]
         As GridSearchCV gives it, with the relative duality gap of each fit besides (``split0_relative_gap``, ...).
     best_params_, best_score_, best_index_, best_estimator_, n_splits_, classes_
         As GridSearchCV gives them.
+    status_ : Status
+        Converged if all fits are, those of the folds and the last one; else how the first of the others ended.
     """
 
     def __init__(

@@ -14,6 +14,7 @@ The first two solve (S K S + alpha I) c = S t with S = diag(sqrt(s)) and beta = 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -36,6 +37,8 @@ DRAW = 64  # rows from which the size of the matrix is judged
 ROOM = 8.0  # alpha over the rounding errors of a float32 matrix, for its factor to be a good preconditioner
 JITTER = 16.0 * float(np.finfo(float).eps)  # on the diagonal of a matrix that is singular to working precision, per unit of trace
 PATIENCE = {np.dtype(np.float32): 25, np.dtype(np.float64): 200}  # conjugate gradient steps with a factor; then it is a bad one
+PROBE = 256  # samples from which it is learned how long a factor takes
+PASSES = 4.0  # over the kernel matrix, besides its factor
 LANDMARKS = 2000  # samples of the Nyström preconditioner
 DIVERGED = 1e6  # times the gap at zero: a learning rate too large, not bad luck
 
@@ -89,10 +92,9 @@ class RidgeProblem:
 
 @dataclass(frozen=True)
 class RidgeSolution:
-    """c = beta / sqrt(s), with K beta computed anew from it, and how it was found."""
+    """c = beta / sqrt(s), and how it was found."""
 
     scaled: Matrix
-    sums: Matrix
     status: Status
     steps: int
     trace: Trace
@@ -120,30 +122,29 @@ class _Run:
         """Whether the gap that was measured last is small enough; before any, that there is nothing to fit."""
         return not self.trace.gap or self.stop.close(self.trace.relative_gap())
 
-    def measure(self, scaled: Matrix) -> tuple[Matrix, Matrix]:
-        """K beta, and the residual."""
+    def measure(self, scaled: Matrix) -> Matrix:
+        """The residual, recorded."""
         sums = self.K.times(self.root * scaled)
         residual = self.problem.residual(scaled, sums)
         gap = 0.5 * float(np.sum(residual**2))
         dual = self.problem.primal_value(scaled, sums) - gap
         violation = float(np.abs(residual).max(initial=0.0))
         self.trace.append(self.control.seconds, len(self.trace.gap), violation, dual, gap)
-        return sums, residual
+        return residual
 
     def refine(self, precondition: Callable[[Matrix], Matrix], patience: int, arithmetic: str) -> RidgeSolution:
         """Conjugate gradients, started anew from the true residual until that is small, or does not fall any more."""
         scaled, residual = np.zeros_like(self.right), self.right
-        sums = np.zeros_like(self.right)
         status, lowest = None, np.inf
         while status is None and not (self.reached(residual) and self.close()):
             change, status = self._conjugate_gradients(residual, precondition, patience)
             scaled = scaled + change
-            sums, residual = self.measure(scaled)
+            residual = self.measure(scaled)
             if status is None and self.trace.gap[-1] > 0.25 * lowest:
                 status = Status.STALLED
             lowest = self.trace.gap[-1]
         status = Status.CONVERGED if self.reached(residual) and self.close() else status
-        return RidgeSolution(scaled, sums, status or Status.STALLED, self.control.steps, self.trace, arithmetic)
+        return RidgeSolution(scaled, status or Status.STALLED, self.control.steps, self.trace, arithmetic)
 
     def _conjugate_gradients(
         self, right: Matrix, precondition: Callable[[Matrix], Matrix], patience: int
@@ -194,7 +195,15 @@ def factor_dtype(problem: RidgeProblem, K: KernelMatrix) -> np.dtype[Any]:
 def solve_by_factor(
     problem: RidgeProblem, K: KernelMatrix, stop: Stop, control: Control, dtype: np.dtype[Any]
 ) -> RidgeSolution:
-    """Factor once, then refine: a step or two in float64, a few more in float32."""
+    """Factor once, then refine: a step or two in float64, a few more in float32. If there is no time for all samples, those that
+    there is time for are fitted, and the others have beta = 0."""
+    if control.limits_seconds and (m := _affordable(K, control.seconds_left)) < len(K):
+        members = np.linspace(0, len(K) - 1, m).round().astype(np.intp)
+        part = RidgeProblem(problem.target[members], problem.weight[members], problem.alpha)
+        solution = solve_by_factor(part, _Part(K, members), stop, Control(), np.dtype(np.float64))
+        scaled = np.zeros_like(problem.target)
+        scaled[members] = solution.scaled
+        return RidgeSolution(scaled, Status.MAX_SECONDS, solution.steps, solution.trace, solution.arithmetic)
     while True:
         run = _Run(problem, K, stop, control)
         solve = _factor(problem, K, dtype)
@@ -203,6 +212,53 @@ def solve_by_factor(
             if solution.status.converged or dtype == np.float64 or control.ended() is not None:
                 return solution
         dtype = np.dtype(np.float64)
+
+
+def _affordable(K: KernelMatrix, seconds: float) -> int:
+    """How many samples can be factored and refined in so many seconds, from the time that a few of them take."""
+    few = np.arange(min(PROBE, len(K)))
+    entry = seconds_per_entry(K)
+    block = K.block(few, few) + np.eye(len(few)) * len(few)
+    factor = _shortest(lambda: lapack.dpotrf(block, lower=1, clean=0)) / len(few) ** 3
+    sizes = np.arange(1, len(K) + 1, dtype=float)
+    return max(1, int(np.searchsorted(PASSES * entry * sizes**2 + factor * sizes**3, seconds)))
+
+
+def seconds_per_entry(K: KernelMatrix) -> float:
+    """How long it takes to compute one kernel value of many."""
+    few = np.arange(min(PROBE, len(K)))
+    return _shortest(lambda: K.block(few, few)) / len(few) ** 2
+
+
+def _shortest(work: Callable[[], Any]) -> float:
+    """The seconds it takes: the least of three, since the first call of a library may start its threads."""
+    times = []
+    for _ in range(3):
+        begun = time.perf_counter()
+        work()
+        times.append(time.perf_counter() - begun)
+    return min(times)
+
+
+class _Part:
+    """The kernel matrix of some of the samples."""
+
+    def __init__(self, K: KernelMatrix, members: Indices) -> None:
+        self._K, self._members = K, members
+
+    def __len__(self) -> int:
+        return len(self._members)
+
+    def block(self, rows: Indices, columns: Indices) -> Matrix:
+        return self._K.block(self._members[rows], self._members[columns])
+
+    def diagonal(self) -> Vector:
+        return self._K.diagonal()[self._members]
+
+    def times(self, vectors: Matrix, at: Indices | None = None) -> Matrix:
+        rows, columns = np.arange(len(self)) if at is None else at, np.arange(len(self))
+        parts = [rows[start : start + ROWS_AT_ONCE] for start in range(0, len(rows), ROWS_AT_ONCE)]
+        return np.concatenate([self.block(part, columns) @ vectors for part in parts])
 
 
 def _factor(problem: RidgeProblem, K: KernelMatrix, dtype: np.dtype[Any]) -> Callable[[Matrix], Matrix] | None:
@@ -248,6 +304,8 @@ def solve_by_conjugate_gradients(
 ) -> RidgeSolution:
     """Without the matrix in memory: a product with it costs n^2 kernel values, computed anew each time."""
     run = _Run(problem, K, stop, control)
+    if control.limits_seconds:  # a third of the time for them
+        n_landmarks = min(n_landmarks, int(_affordable(K, control.seconds_left / 3.0) ** 1.5 / len(K) ** 0.5))
     landmarks = np.sort(rng.choice(len(K), min(n_landmarks, len(K)), replace=False))
     return run.refine(_nystroem(problem, K, landmarks), 2 * len(K) + 10, "float64")
 
@@ -310,13 +368,15 @@ def solve_by_gradient_ascent(
             sums = K.times(beta, at=batch)  # of the old beta for the whole batch: the updates are simultaneous
             slope = weight[batch] * (target[batch] - sums) - problem.alpha * beta[batch]
             beta[batch] += rate / len(batch) * slope
+            if control.seconds_left == 0.0:
+                break
         control.steps += 1
         scaled = np.divide(beta, run.root, out=np.zeros_like(beta), where=run.root > 0.0)
-        sums, residual = run.measure(scaled)
+        residual = run.measure(scaled)
         if run.reached(residual) and run.close():
             status = Status.CONVERGED
         elif not run.trace.gap[-1] <= DIVERGED * 0.5 * np.sum(run.right**2):
             status = Status.UNBOUNDED
         else:
             status = control.ended()
-    return RidgeSolution(scaled, sums, status, control.steps, run.trace, "float64")
+    return RidgeSolution(scaled, status, control.steps, run.trace, "float64")
