@@ -184,13 +184,23 @@ def interrupt_a_fit(rng: Generator) -> str | None:
 
 # --- little memory ---------------------------------------------------------------------------------------------------
 
-_STARVED = """ import resource, warnings warnings.simplefilter("ignore") import numpy as np, maxmargin rng =
-np.random.default_rng({seed}) X = rng.normal(size=({n}, 5)) y = (X[:, 0] + 0.5 * rng.normal(size={n}) >
-0).astype(int) for kind in (maxmargin.SVC, maxmargin.KernelRegressor):  # threads and buffers of BLAS, without which
-these end the process kind().fit(X[:1200], y[:1200]) used = int(open("/proc/self/statm").read().split()[0]) *
-resource.getpagesize() resource.setrlimit(resource.RLIMIT_AS, (used + {room}, used + {room})) try: model =
-{model}.fit(X, y) print("finished", model.status_.name) except MemoryError as error: print("MemoryError",
-str(error)[:100])"""
+_STARVED = """
+import resource, warnings
+warnings.simplefilter("ignore")
+import numpy as np, maxmargin
+rng = np.random.default_rng({seed})
+X = rng.normal(size=({n}, 5))
+y = (X[:, 0] + 0.5 * rng.normal(size={n}) > 0).astype(int)
+for kind in (maxmargin.SVC, maxmargin.KernelRegressor):  # threads and buffers of BLAS, without which these end the process
+    kind().fit(X[:1200], y[:1200])
+used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + {room}, used + {room}))
+try:
+    model = {model}.fit(X, y)
+    print("finished", model.status_.name)
+except MemoryError as error:
+    print("MemoryError", str(error)[:100])
+"""
 
 
 def fit_with_little_memory(rng: Generator) -> str | None:

@@ -144,7 +144,7 @@ def judge_model(model: Any, problem: Problem) -> list[Finding]:
         findings += _contradictions(model, gap_tol, part, truth, of)
     findings += _judge_whole(model.certificate_)
     if model.status_.converged:
-        findings += _indefinite(model, kernel)
+        findings += _indefinite(model, problem, kernel)
     try:
         return findings + check_answers(model, problem, kernel, points)
     except Exception as error:
@@ -296,12 +296,16 @@ def _judge_whole(certificate: Any) -> list[Finding]:
     return []
 
 
-def _indefinite(model: Any, kernel: Any) -> list[Finding]:
+def _indefinite(model: Any, problem: Problem, kernel: Any) -> list[Finding]:
     """A kernel that is not positive semi-definite has no duality gap to close, so nothing about it is converged."""
     support = np.asarray(getattr(model, "support_", np.arange(len(kernel))))
     if model.kernel in ("linear", "rbf", "laplacian", "exponential") or not 0 < len(support) <= MOST_FOR_EIGENVALUES:
         return []
     values = kernel.block(support, support).values.astype(float)
+    if type(model).__name__ == "KernelRegressor":  # there, what has to be positive semi-definite is K + alpha S^-1
+        weight = np.ones(len(kernel)) if problem.sample_weight is None else np.asarray(problem.sample_weight, dtype=float)
+        support = np.flatnonzero(weight > 0.0)
+        values = values[np.ix_(support, support)] + np.diag(model.alpha / weight[support])
     eigenvalues = np.linalg.eigvalsh(0.5 * (values + values.T))
     largest = max(abs(eigenvalues[0]), abs(eigenvalues[-1]))
     if eigenvalues[0] >= INDEFINITE * largest:

@@ -45,7 +45,7 @@ TINY = float(np.finfo(float).tiny)
 RESIDUAL = 1e-12  # of the sizes of the duals: what float64 may leave of a sum
 NEGLIGIBLE = 1e-6  # relative gap: if rounding alone could explain it, it counts as none
 WORTH_A_LOOK = 1e-4  # relative gap: with a smaller one the optimum is not zero, or it does not matter
-ZERO = 4.0 * EPSILON  # of the losses of a machine that says nothing: an objective that cannot be told from zero
+ZERO = 64.0 * EPSILON  # of the losses of a machine that says nothing: an objective that cannot be told from zero
 
 
 @dataclass(frozen=True)
@@ -87,6 +87,12 @@ class Certificate:
     def holds(self, tol: float) -> bool:
         """Whether the relative gap is proved to be at most `tol`."""
         return bool(self.relative_gap <= tol)
+
+    @property
+    def bias_of_sums(self) -> float:
+        """The intercept that goes with the solver's sums, which may be of centred samples: minus the mean level, if there is
+        one."""
+        return -math.fsum(self.levels) / len(self.levels) if self.levels else self.bias
 
     @property
     def is_rounding(self) -> bool:
@@ -148,7 +154,7 @@ def recompute(
     problem: DualProblem, beta: Vector, sums: Sums, claim: Vector | None = None, levels: Vector | None = None
 ) -> Gradient:
     """The gradient at `beta`, given K[at] beta; everywhere, or if there is a claim where it decides anything at these levels, or
-    ones close to the best."""
+    the best ones."""
 
     def exact(at: Indices) -> tuple[Vector, Vector | float]:
         kernel_sums, error = sums(at)
@@ -158,7 +164,7 @@ def recompute(
     n = len(problem)
     if claim is None or problem.shift is not None or problem.hard or n * np.count_nonzero(beta) <= SMALL:
         return Gradient(*exact(np.arange(n, dtype=np.int32)), 0.0, n)
-    level = problem.at_variables(problem.middles(beta, claim) if levels is None else levels)
+    level = problem.at_variables(problem.levels(beta, claim) if levels is None else levels)
     outside = _distance_outside(problem, beta, claim, level)
     doubt = SAFETY + 1.0  # the level, a quantile of the gradients, moves no more than they do
     return _exact_where_it_matters(beta, claim, exact, outside, doubt)
@@ -305,12 +311,11 @@ def _exact_where_it_matters(
 
 def _zero(problem: DualProblem, largest_norm: Callable[[], float]) -> float:
     """An objective of at most this size cannot be told from zero: next to the losses of a machine that says nothing; or, if there
-    are none because the machine has a margin to find (one-class), next to the largest |w|^2 that such duals could have."""
+    are none because the machine has a margin to find (nu, one-class), next to the largest |w|^2 that such duals could have."""
     if problem.hard:  # its optimum is not zero
         return 0.0
-    if not problem.linear.any():
-        return ZERO * largest_norm() ** 2
-    return ZERO * float(problem.gap_terms(np.zeros(len(problem)), -np.abs(problem.linear) * _side(problem), 0.0).sum())
+    losses = float(problem.gap_terms(np.zeros(len(problem)), -np.abs(problem.linear) * _side(problem), 0.0).sum())
+    return ZERO * (losses if losses > 0.0 or problem.start is None else largest_norm() ** 2)
 
 
 def _side(problem: DualProblem) -> Vector:

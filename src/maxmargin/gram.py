@@ -170,8 +170,7 @@ class DoubledGram(Gram):
         return sums[:, places], np.broadcast_to(error, sums.shape)[:, places]
 
     def largest_norm(self, rows: Indices, weights: Vector) -> float:
-        samples, merged = self._merged(rows, weights[None, :])
-        return self.single.largest_norm(samples, merged[0])
+        return self.single.largest_norm(self._sample(rows), weights)
 
     @property
     def is_centred(self) -> bool:

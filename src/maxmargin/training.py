@@ -112,7 +112,10 @@ class BinaryCase(Case):
             return values[0], error if isinstance(error, float) else error[0]
 
         claim = solution.gradient if solution.up_to_date and not self.gram.sums_are_cheap else None
-        return recompute(self.problem, solution.beta, sums, claim, self._given_levels(solution))
+        levels = self._given_levels(solution)
+        if levels is None and claim is not None and solution.status.converged:
+            levels = self.problem.middles(solution.beta, claim)
+        return recompute(self.problem, solution.beta, sums, claim, levels)
 
     def _given_levels(self, solution: Solution) -> Vector | None:
         """Those of the bias that the solver wants to be kept, if there is one."""
@@ -224,6 +227,8 @@ def settle(
         if not worth_it:
             break
     status = decide(best.status, best_proof, stop, choice.continues)
+    if status is Status.STALLED:
+        status = control.ended() or status
     if choice.continues and status in (Status.STALLED, *OUT_OF_TIME) and case.is_absurd(best_proof):
         best = case.nothing(best)  # rounding has led astray: no machine is better than this one
         best_proof = _prove(case, best, control)[1]

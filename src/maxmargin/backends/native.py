@@ -29,7 +29,7 @@ from maxmargin.gram import (
     sums_by_blocks,
     terms_of,
 )
-from maxmargin.kernels import CENTRE_OF, FEW_FEATURES, UNIT_ROUNDOFF, Kernel, NamedKernel, Precomputed, centre_of
+from maxmargin.kernels import FEW_FEATURES, UNIT_ROUNDOFF, Kernel, NamedKernel, Precomputed, centre_of, dwarfs_spread
 
 with waiting.asleep():
     from maxmargin import _native
@@ -43,8 +43,6 @@ DOUBLE = np.dtype(np.float64)
 NOBODY = np.empty(0, dtype=np.int32)
 #: Up to this many features native/include/maxmargin/samples.hpp takes distances from differences.
 MOST_FOR_DIFFERENCES = 12
-#: Times the median squared distance from the centre: an offset whose square is larger costs distances their digits.
-LARGE_OFFSET = 16.0
 #: Terms that native/src/exact_sums.cpp adds up one after the other, and a few for what follows: of dense samples with at most so
 #: many features or of sparse ones, and of others.
 MOST_FOR_PANELS, TERMS_OF_PANELS, TERMS_OF_PRODUCTS = 256, 12, 56
@@ -506,7 +504,7 @@ def _centre(kernel: Kernel, X: Any, dtype: np.dtype[Any], most_for_differences: 
     if dtype == DOUBLE and (X.shape[1] <= most_for_differences or kernel.name == "laplacian"):
         return NOWHERE
     centre = centre_of(X)
-    if dtype == DOUBLE and centre @ centre <= LARGE_OFFSET * float(np.median(np.square(X[:CENTRE_OF] - centre).sum(axis=1))):
+    if dtype == DOUBLE and not dwarfs_spread(centre, X):
         return NOWHERE
     return centre
 

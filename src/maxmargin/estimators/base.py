@@ -257,37 +257,30 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
     # --- use ------------------------------------------------------------------------------------------------------
 
     def _sums(self, X: ArrayLike, groups: NDArray[np.integer] | None = None) -> NDArray[np.float64]:
-        """sums[g, m, q]: the part of the support vectors of group g (default: one of all) in machine m at query q."""
+        """sums[g, m, q]: the part of the support vectors of group g (default: one of all) in machine m at query q; of a linear
+        kernel there is one group, of all."""
         check_is_fitted(self)
         return self._sums_at(validation.samples(self, X, reset=False), groups)
 
     def _sums_at(self, queries: Any, groups: NDArray[np.integer] | None = None) -> NDArray[np.float64]:
-        """The same of queries that were validated before."""
+        """Like `_sums`, for validated queries."""
         if sp.issparse(self.support_vectors_) != sp.issparse(queries):  # as the training set is, so the queries
             queries = sp.csr_array(queries) if sp.issparse(self.support_vectors_) else queries.toarray()
         weights: Any = self.dual_coef_
         if sp.issparse(weights):
             weights = weights.toarray()
         queries = self._in_suitable_arithmetic(queries, weights)
+        linear = self.kernel_.name == "linear"
         if groups is None:
             groups = np.array([len(self.support_)])
         if not len(self.support_):  # stopped before the first step, or all weight in one class of each pair
-            return np.zeros((len(groups), len(weights), queries.shape[0]))
+            return np.zeros((len(groups), len(self._coefficients()) if linear else len(weights), queries.shape[0]))
         self.kernel_.require_defined(queries, self._support())
         backend = make_backend(self.backend)
-        if self.kernel_.name == "linear":
-            return self._linear_sums(backend, queries, weights, groups)
+        if linear:
+            return np.asarray(queries @ self._linear_weights().T).T[None]
         with backend.session(len(self.support_) * queries.shape[0]):
             return backend.weighted_sums(self.kernel_, self._support(), queries, weights, groups)
-
-    def _linear_sums(
-        self, backend: Backend, queries: Any, weights: NDArray[np.float64], groups: NDArray[np.integer]
-    ) -> NDArray[np.float64]:
-        """Like `_sums_at`, of a linear kernel: from the weights of each group's support vectors, rounded once."""
-        ends = np.cumsum(groups)
-        parts = [slice(end - size, end) for end, size in zip(ends, groups, strict=True)]
-        each = [backend.linear_weights(self.support_vectors_[part], weights[:, part]) for part in parts]
-        return np.stack([np.asarray(queries @ w.T).T for w in each])
 
     def _in_suitable_arithmetic(self, queries: Any, weights: NDArray[np.float64]) -> Any:
         """float32 queries are answered in float32, unless features or coefficients are too large for that."""
@@ -308,20 +301,20 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         if self.kernel != "linear":
             raise AttributeError("coef_ is only available when using a linear kernel")
         check_is_fitted(self)
-        coefficients = self._linear_weights()
+        weights = self._linear_weights()
+        coefficients: Any = sp.csr_matrix(weights) if sp.issparse(self.dual_coef_) else weights
         values: Any = coefficients.data if sp.issparse(coefficients) else coefficients
         values.flags.writeable = False  # computed anew each time: a write to it would be lost
         return coefficients
 
-    def _linear_weights(self) -> Any:
-        return self._weights_of(slice(None), slice(None))
+    def _linear_weights(self) -> NDArray[np.float64]:
+        """The weights of each machine, rounded once: of large features, parts that are rounded before they are added cancel."""
+        return make_backend(self.backend).linear_weights(self.support_vectors_, self._coefficients())
 
-    def _weights_of(self, rows: Any, columns: slice) -> Any:
-        """What some rows of coefficients make of some support vectors: weights, rounded once; sparse if these are."""
-        coefficients: Any = self.dual_coef_[rows, columns]
-        if not sp.issparse(coefficients):
-            return make_backend(self.backend).linear_weights(self.support_vectors_[columns], coefficients)
-        return sp.csr_matrix(make_backend(self.backend).linear_weights(self.support_vectors_[columns], coefficients.toarray()))
+    def _coefficients(self) -> NDArray[np.float64]:
+        """A row for each machine, with a coefficient for each support vector."""
+        kept: Any = self.dual_coef_
+        return np.asarray(kept.toarray() if sp.issparse(kept) else kept)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -9,7 +9,6 @@ from itertools import chain, combinations, pairwise
 from typing import Any, Self
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
@@ -93,16 +92,27 @@ class KernelClassifier(ClassifierMixin, ProbabilisticMachine):  # type: ignore[m
     ) -> None:
         """The solution as attributes, in scikit-learn's layout."""
         scales = [self._scale(problem, proof) for problem, proof in zip(problems, proofs, strict=True)]
-        betas = [scale * solution.beta for scale, solution in zip(scales, solutions, strict=True)]
-        biases = np.array([scale * proof.bias for scale, proof in zip(scales, proofs, strict=True)])
+        betas, biases = self._scaled(X, by_class, scales, problems, solutions, proofs)
         support, coefficients = gather_coefficients(by_class.plan, betas, by_class.edges, self.multi_class)
-        self._keep_support(X, by_class.order[support], coefficients, biases)
+        self._keep_support(X, by_class.order[support], coefficients, np.array(biases))
         self.n_support_ = np.diff(np.searchsorted(support, by_class.edges)).astype(np.int32)
         self._keep_course(X, solutions, in_order_of_samples(proofs, by_class))
         norms = [squared_norm(p, s.beta, proof) for p, s, proof in zip(problems, solutions, proofs, strict=True)]
         with np.errstate(divide="ignore"):
             margins = 1.0 / (np.array(scales) * np.sqrt(norms))
         self.margin_ = float(margins[0]) if len(margins) == 1 else margins
+
+    def _scaled(
+        self,
+        X: Any,
+        by_class: ByClass,
+        scales: Sequence[float],
+        problems: Sequence[DualProblem],
+        solutions: Sequence[Solution],
+        proofs: Sequence[Certificate],
+    ) -> tuple[list[Vector], list[float]]:
+        """The duals and the intercept of each machine, times its scale."""
+        return [solution.beta for solution in solutions], [proof.bias for proof in proofs]
 
     # --- use ------------------------------------------------------------------------------------------------------
 
@@ -140,20 +150,25 @@ class KernelClassifier(ClassifierMixin, ProbabilisticMachine):  # type: ignore[m
         return self._decisions_at(validation.samples(self, X, reset=False))
 
     def _decisions_at(self, queries: Any) -> NDArray[np.float64]:
-        if len(self.classes_) > 2 and self.multi_class == "ovo":
+        if self._by_pairs and self.kernel_.name != "linear":
             return pair_decisions(self._sums_at(queries, self.n_support_), self.intercept_)
         return np.asarray(self._sums_at(queries)[0].T + self.intercept_)
 
-    def _linear_weights(self) -> Any:
-        if len(self.classes_) == 2 or self.multi_class != "ovo":
-            return super()._linear_weights()
-        ends = np.concatenate([[0], np.cumsum(self.n_support_)])
-        segments = [slice(*pair) for pair in pairwise(ends)]
-        parts = [
-            self._weights_of([j - 1], segments[i]) + self._weights_of([i], segments[j])
-            for i, j in combinations(range(len(self.classes_)), 2)
-        ]
-        return sp.vstack(parts, format="csr") if sp.issparse(self.support_vectors_) else np.vstack(parts)
+    @property
+    def _by_pairs(self) -> bool:
+        """Whether `dual_coef_` is in the layout of one-vs-one."""
+        return len(self.classes_) > 2 and self.multi_class == "ovo"
+
+    def _coefficients(self) -> NDArray[np.float64]:
+        kept = super()._coefficients()
+        if not self._by_pairs:
+            return kept
+        segments = [slice(*pair) for pair in pairwise([0, *np.cumsum(self.n_support_).tolist()])]
+        pairs = list(combinations(range(len(self.classes_)), 2))
+        coefficients = np.zeros((len(pairs), kept.shape[1]))
+        for row, (i, j) in zip(coefficients, pairs, strict=True):
+            row[segments[i]], row[segments[j]] = kept[j - 1, segments[i]], kept[i, segments[j]]
+        return coefficients
 
 
 def in_order_of_samples(proofs: Sequence[Certificate], by_class: ByClass) -> Certificate:

@@ -40,10 +40,14 @@ def likely_cause(estimator: Any, X: Any) -> str:
     return hard
 
 
-def is_indefinite(kernel: Kernel, X: Any, support: NDArray[np.integer]) -> bool:
-    """Whether the kernel matrix of some support vectors has a negative eigenvalue; True is sure, False is not."""
+def is_indefinite(
+    kernel: Kernel, X: Any, support: NDArray[np.integer], shift: NDArray[np.float64] | None = None
+) -> bool:
+    """Whether the kernel matrix of some support vectors, plus diag(shift), has a negative eigenvalue; True is sure, False is
+    not."""
     if kernel.definite or not len(support):
         return False
     drawn = support[:: -(-len(support) // DRAW)]
-    eigenvalues = np.linalg.eigvalsh(kernel.block(X[drawn], drawn if isinstance(kernel, Precomputed) else X[drawn]))
+    matrix = kernel.block(X[drawn], drawn if isinstance(kernel, Precomputed) else X[drawn])
+    eigenvalues = np.linalg.eigvalsh(matrix if shift is None else matrix + np.diag(shift[drawn]))
     return bool(eigenvalues[0] < NEGATIVE * max(eigenvalues[-1], -eigenvalues[0]))

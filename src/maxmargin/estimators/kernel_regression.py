@@ -17,7 +17,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted
 
 from maxmargin.backends import BACKENDS, Backend, make_backend
-from maxmargin.certificates import EPSILON, ZERO, Certificate, relative_gap
+from maxmargin.certificates import EPSILON, Certificate, relative_gap
 from maxmargin.control import Control, Stop
 from maxmargin.estimators import diagnosis, validation
 from maxmargin.kernels import Kernel, Precomputed, make_kernel, resolve_gamma
@@ -223,7 +223,9 @@ class KernelRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type:
         """What the certificate proves, or how the run ended that fell short of it."""
         proof, accepted = self.certificate_, float(problem.accepted_residual(self._tolerance()).max(initial=0.0))
         if proof.meets(accepted, self.gap_tol):
-            if diagnosis.is_indefinite(self.kernel_, X, np.arange(X.shape[0])):
+            seen = np.flatnonzero(problem.weight)
+            ridge_terms = np.divide(problem.alpha, problem.weight, out=np.zeros_like(problem.weight), where=problem.weight > 0.0)
+            if diagnosis.is_indefinite(self.kernel_, X, seen, ridge_terms):  # then the dual problem is not concave
                 return Status.STATIONARY
             return Status.CONVERGED if np.isfinite(accepted) else Status.GAP_REACHED
         if not claim.converged:
@@ -334,7 +336,7 @@ def _certify(problem: RidgeProblem, K: TrainingKernel, scaled: Matrix) -> Certif
     gap = float(terms.sum())
     rounding = gap - 0.5 * float(np.sum(residual**2))
     primal = problem.primal_value(scaled, sums)
-    zero = ZERO * 0.5 * float(np.sum((problem.root * problem.target) ** 2))
+    zero = 4.0 * EPSILON * 0.5 * float(np.sum((problem.root * problem.target) ** 2))
     return Certificate(
         primal=primal,
         dual=primal - gap,

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
+from maxmargin.backends import make_backend
 from maxmargin.certificates import Certificate
 from maxmargin.control import Progress
 from maxmargin.estimators import validation
@@ -25,7 +26,8 @@ from maxmargin.formulations import (
     nu_classification_problem,
     nu_margin,
 )
-from maxmargin.kernels import Kernel, Linear, Polynomial
+from maxmargin.gram import linear_centre
+from maxmargin.kernels import Kernel, Linear, Polynomial, dwarfs_spread
 from maxmargin.kernels.theory import polynomial_dimension
 from maxmargin.multiclass import JOINT_STRATEGY, STRATEGIES, gather_scores
 from maxmargin.solution import Solution, Status
@@ -385,6 +387,35 @@ class NuSVC(KernelClassifier):
     def _scale(self, problem: DualProblem, proof: Certificate) -> float:
         rho = nu_margin(problem, proof.levels)
         return 1.0 / rho if rho > proof.kkt_violation else 1.0
+
+    def _scaled(
+        self,
+        X: Any,
+        by_class: ByClass,
+        scales: Sequence[float],
+        problems: Sequence[DualProblem],
+        solutions: Sequence[Solution],
+        proofs: Sequence[Certificate],
+    ) -> tuple[list[Vector], list[float]]:
+        """The duals of a linear machine have to sum to zero after the division by rho too: where features are large, what
+        rounding leaves of the sum counts. Then the intercept is the one with which the first sample has its decision, times the
+        scale."""
+        betas = [scale * solution.beta for scale, solution in zip(scales, solutions, strict=True)]
+        biases = [scale * proof.bias for scale, proof in zip(scales, proofs, strict=True)]
+        centre = linear_centre(self.kernel_, X, balanced=True)
+        if centre is None or not dwarfs_spread(centre, X):
+            return betas, biases
+        backend = make_backend(self.backend)
+        runs = zip(scales, problems, solutions, by_class.members, strict=True)
+        for index, (scale, problem, solution, members) in enumerate(runs):
+            kept = replace(problem, lower=scale * problem.lower, upper=scale * problem.upper, split=None, start=None)
+            betas[index] = kept.with_exact_sums(betas[index])
+            samples = by_class.order[members]
+            support = np.flatnonzero(betas[index])
+            duals = np.stack([solution.beta[support], betas[index][support]])
+            before, after = backend.linear_weights(X[samples[support]], duals)
+            biases[index] += float((X[samples[:1]] @ (scale * before - after))[0])
+        return betas, biases
 
     def _keep(
         self,

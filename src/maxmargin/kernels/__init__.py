@@ -5,13 +5,12 @@ dual variables. The fast backends know the named kernels and evaluate them thems
 reference, and all there is for a precomputed matrix or a callable.
 """
 
-from maxmargin.kernels.base import CENTRE_OF, FEW_FEATURES, UNIT_ROUNDOFF, Kernel, NamedKernel, centre_of
+from maxmargin.kernels.base import FEW_FEATURES, UNIT_ROUNDOFF, Kernel, NamedKernel, centre_of, dwarfs_spread
 from maxmargin.kernels.choose import KERNEL_NAMES, make_kernel, resolve_gamma
 from maxmargin.kernels.custom import Custom, Precomputed
 from maxmargin.kernels.standard import RBF, Exponential, Laplacian, Linear, Polynomial, Sigmoid, rough_squared_norms
 
 __all__ = [
-    "CENTRE_OF",
     "FEW_FEATURES",
     "KERNEL_NAMES",
     "RBF",
@@ -26,6 +25,7 @@ __all__ = [
     "Precomputed",
     "Sigmoid",
     "centre_of",
+    "dwarfs_spread",
     "make_kernel",
     "resolve_gamma",
     "rough_squared_norms",

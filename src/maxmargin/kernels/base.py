@@ -16,6 +16,7 @@ NEAR_SHARE = 2.0**-10
 #: Up to this many features the distances of dense samples are sums of differences wherever every digit counts.
 FEW_FEATURES = 64
 CENTRE_OF = 15  # samples
+LARGE_OFFSET = 16.0  # times the median squared distance from the centre: an offset whose square is larger costs digits
 
 
 class Kernel(ABC):
@@ -57,6 +58,12 @@ class Kernel(ABC):
     def exact_block(self, A: Any, B: Any) -> Matrix:
         """`block`, as exact as float64 allows."""
         return self.block(A, B)
+
+
+def dwarfs_spread(centre: NDArray[np.float64], X: NDArray[Any]) -> bool:
+    """Whether samples are much farther from the origin than from their centre."""
+    spread = float(np.median(np.square(X[:CENTRE_OF] - centre).sum(axis=1)))
+    return bool(centre @ centre > LARGE_OFFSET * spread)
 
 
 def centre_of(X: NDArray[Any]) -> NDArray[np.float64]:

@@ -109,7 +109,8 @@ class GridSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def _check_parameters(self) -> None:
-        """Of the search; the machine checks its own."""
+        """Those of the search; the machine checks its own."""
+        validation.callbacks(self.callbacks)
         if self.max_seconds is not None:
             validation.positive("max_seconds", self.max_seconds)
         if not (self.scoring is None or isinstance(self.scoring, str) or callable(self.scoring)):
@@ -187,9 +188,9 @@ class GridSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             self.best_params_ = self.cv_results_["params"][self.best_index_]
         if not self.status_.converged and not results.n_missing:
             warnings.warn(
-                f"{len(results.trouble)} of {results.scores.size} fits of the grid fell short of their tolerance "
-                f"({', '.join(sorted({status.name for status in results.trouble}))}); the largest relative gap is "
-                f"{results.largest_gap:.3g}, and cv_results_ has them all. Standardise the features, or try smaller Cs.",
+                f"{len(results.trouble)} of {results.scores.size} fits of the grid did not converge; the largest relative gap is "
+                f"{results.largest_gap:.3g}, and cv_results_ has all of them. The first: {results.trouble[0].value} Standardise "
+                "the features, or try smaller values of Cs.",
                 ConvergenceWarning,
                 stacklevel=3,
             )

@@ -38,6 +38,7 @@ from maxmargin.control import Control, Stop, fraction_done
 from maxmargin.formulations import DualProblem
 from maxmargin.gram import Gram
 from maxmargin.solution import Solution, Status, Trace
+from maxmargin.solvers.record import STEPS_AT_ONCE, Record
 from maxmargin.solvers.separability import hulls_meet
 
 Vector = NDArray[np.float64]
@@ -51,7 +52,6 @@ FEW_MORE = 0.05  # the same where another iteration costs little, because kernel
 LARGEST_TILE = 3072  # variables of the tile that ends a float32 run, with those that rounding may have misplaced
 NEAR = 500.0  # times tol: the violation from which on gradients are corrected
 MOST_CORRECTIONS = 6  # of a float32 run before it goes on in float64
-STEPS_AT_ONCE = 150_000  # of an inner solve, so that an interrupt is seen within a fraction of a second
 INNER_REDUCTION = 0.1  # of the violation, by one inner solve
 LAST_REDUCTION = 0.01  # besides, where it is likely to be the last one
 FALLEN = 0.3  # of the violation before: how far it falls where the end is near
@@ -66,12 +66,6 @@ PROBE = 256  # variables of a first tile, from which it is learned how long kern
 SHARE_OF_TIME = 0.5  # of what is left, for the kernel matrix of a tile
 MOST_TIGHTENINGS = 12  # of tol, for the sake of the gap
 LEAST_TOLERANCE = 1e-15  # of the terms of a gradient: below it is rounding
-IDLE = 1e-14  # rise of the dual value, relative to the size of its terms, that counts as none
-ASTRAY = 1e-3  # of the smallest primal value so far: a dual value that is above it by more is wrong
-HOPELESS = 1e-4  # rise of the dual value, relative to the gap that is left, by STEPS_AT_ONCE steps: it would take forever
-LONG_COUNTS = 10  # for patience: an iteration of STEPS_AT_ONCE steps
-PATIENCE = 20  # iterations without a rise before a run counts as stalled
-LONG_PATIENCE = 500  # iterations in which the smallest gap so far falls by less than a tenth: so does this
 INDEFINITE = 1e-6  # relative negative curvature beyond rounding
 
 
@@ -104,7 +98,7 @@ def solve(
     run.gram.release()
     if run.indefinite and status is Status.CONVERGED:
         status = Status.STATIONARY
-    found = run.beta, run.gradient, status, run.violation.value, run.steps, run.trace
+    found = run.beta, run.gradient, status, run.violation.value, run.steps, run.record.trace
     return Solution(*found, f"{run.gram.dtype} kernel", run.up_to_date)
 
 
@@ -154,8 +148,8 @@ def _solve_one_tile(run: _Run, stop: Stop, polish: float | None = None) -> Statu
             return Status.CONVERGED
         if ended is not None:
             return ended
-        if not within and (steps == 0 or run.idle):
-            return Status.STALLED
+        if not within and (steps == 0 or run.record.stalled):
+            return run.control.ended() or Status.STALLED
     raise AssertionError("unreachable")
 
 
@@ -267,15 +261,11 @@ class _Run:
         self.up_to_date = True
         self.steps = 0
         self.lowest_curvature = 0.0
-        self.trace = Trace()
+        self.record = Record()
         self.violation = Violation(np.inf, (), 0)
         self.relative_gap = np.inf
         self._last_violation = np.inf
         self._worst_violation = 0.0
-        self.idle = 0  # iterations since the dual value last rose
-        self._steps_before = 0  # of this iteration
-        self._lowest_primal = self._smallest_gap = np.inf
-        self._smallest_at = 0  # iteration
         self._corrections = 0
         self._tightenings = 0
         self._entry_seconds: float | None = None
@@ -308,8 +298,8 @@ class _Run:
                 return Status.UNBOUNDED
             if not self.up_to_date:
                 return Status.MAX_SECONDS
-            if not moved or self.idle > PATIENCE:
-                return Status.STALLED
+            if not moved or self.record.stalled:
+                return self.control.ended() or Status.STALLED
         raise AssertionError("unreachable")
 
     def close_enough(self, stop: Stop) -> bool:
@@ -491,22 +481,10 @@ class _Run:
         problem, violation = self.problem, self.violation
         dual = problem.dual_value(self.beta, self.gradient)
         gap = float(problem.gap_terms(self.beta, self.gradient, self._level()).sum())
-        best, left = max(self.trace.dual, default=-np.inf), self.trace.gap[-1] if self.trace.gap else np.inf
         size = float(np.abs(self.beta) @ (np.abs(self.gradient) + np.abs(problem.linear)))  # of the terms of the dual value
-        long = self.steps - self._steps_before >= STEPS_AT_ONCE
-        slow = HOPELESS * gap if long else 0.0
-        rise = dual - best  # by more than the gap that was left it cannot, but for rounding
-        self.idle = 0 if max(IDLE * size, slow) < rise <= max(left, self.tol) else self.idle + (LONG_COUNTS if long else 1)
-        self._steps_before = self.steps
-        self.trace.append(self.control.seconds, iteration, violation.value, dual, gap)
-        self.relative_gap = self.trace.relative_gap()
-        self._lowest_primal = min(self._lowest_primal, dual + gap)
-        if gap < 0.9 * self._smallest_gap:
-            self._smallest_gap, self._smallest_at = gap, iteration
-        above = dual - self._lowest_primal > ASTRAY * abs(self._lowest_primal)
-        if (above or -rise > max(left, self._lowest_primal - best)) and not self.indefinite:  # rounding has led astray
-            return Status.STALLED
-        if iteration - self._smallest_at > LONG_PATIENCE:
+        self.record.add(self.control.seconds, iteration, violation.value, dual, gap, size, self.steps, self.tol)
+        self.relative_gap = self.record.trace.relative_gap()
+        if self.record.astray and not self.indefinite:
             return Status.STALLED
         if problem.hard and hulls_meet(problem, self.beta, self.gradient, self.gram.largest_diagonal()):
             return Status.NOT_SEPARABLE

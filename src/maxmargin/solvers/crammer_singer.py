@@ -26,14 +26,14 @@ from maxmargin.backends import NEVER, Backend, Limit
 from maxmargin.control import Control, Stop, fraction_done
 from maxmargin.formulations import CrammerSingerProblem
 from maxmargin.gram import Gram
-from maxmargin.solution import Solution, Status, Trace
+from maxmargin.solution import Solution, Status
+from maxmargin.solvers.record import STEPS_AT_ONCE, Record
 
 Matrix = NDArray[np.float64]
 Indices = NDArray[np.int32]
 
 SMALLEST, LARGEST = 1024, 4096  # samples of a working set
 ROOM = 1.3  # times the samples with shares in several rows: the size of a working set
-STEPS_AT_ONCE = 150_000  # of an inner solve, so that an interrupt is seen within a fraction of a second
 INNER_REDUCTION = 0.1  # of the violation, by one inner solve
 LAST_TARGET = 0.5  # of tol: no inner solve goes further
 NEGLIGIBLE = 0.25  # of tol: a violation this small is none
@@ -44,8 +44,6 @@ POLISH = 1e-12  # the violation to which a small problem is solved in the end
 INDEFINITE = 1e-6  # relative negative curvature beyond rounding
 MOST_TIGHTENINGS = 12  # of tol, for the sake of the gap
 LEAST_TOLERANCE = 1e-15  # of the terms of a gradient: below it is rounding
-IDLE = 1e-14  # rise of the dual value, relative to the size of its terms, that counts as none
-PATIENCE = 20  # iterations without a rise before a run counts as stalled
 
 
 def solve(
@@ -71,7 +69,7 @@ def solve(
     if run.lowest_curvature < -INDEFINITE and status is Status.CONVERGED:
         status = Status.STATIONARY
     violation = float(run.violations.max())
-    return Solution(run.B, run.gradient, status, violation, run.steps, run.trace, f"{run.gram.dtype} kernel")
+    return Solution(run.B, run.gradient, status, violation, run.steps, run.record.trace, f"{run.gram.dtype} kernel")
 
 
 class _Run:
@@ -92,10 +90,9 @@ class _Run:
         self.B, self.gradient = B, gradient
         self.steps = 0
         self.lowest_curvature = 0.0
-        self.trace = Trace()
+        self.record = Record()
         self._error = 0.0  # of the gradient, by float32 kernel entries, where it decides anything
         self._corrections = 0
-        self._idle = 0  # iterations since the dual value last rose
         self._tightenings = 0
 
     def iterate(self) -> Status:
@@ -111,13 +108,13 @@ class _Run:
                 return ended
             if settled and not exact:
                 self._correct()
-            elif not self._improve(self._choose(iteration)) or self._idle > PATIENCE:
-                return Status.STALLED
+            elif not self._improve(self._choose(iteration)) or self.record.stalled:
+                return self.control.ended() or Status.STALLED
         raise AssertionError("unreachable")
 
     def _close_enough(self) -> bool:
         """Whether the gap is small enough, or cannot be made smaller; if not, go on with a smaller tol."""
-        relative_gap = self.trace.relative_gap()
+        relative_gap = self.record.trace.relative_gap()
         if self.stop.close(relative_gap) or self._tightenings == MOST_TIGHTENINGS:
             return True
         tol = self.stop.tighter(self.tol, float(self.violations.max()), relative_gap)
@@ -210,10 +207,10 @@ class _Run:
         violation = float(self.violations.max())
         dual = self.problem.dual_value(self.B, self.gradient)
         gap = float(self.problem.gap_terms(self.B, self.gradient).sum())
-        best = max(self.trace.dual, default=-np.inf)
         size = float(np.vdot(np.abs(self.B), np.abs(self.gradient) + np.abs(self.problem.linear)))  # of the terms of that value
-        self._idle = 0 if dual > best + IDLE * size else self._idle + 1
-        self.trace.append(self.control.seconds, iteration, violation, dual, gap)
-        relative = self.trace.relative_gap()
-        fraction = fraction_done(self.stop, max(self.trace.violation), violation, relative)
+        self.record.add(self.control.seconds, iteration, violation, dual, gap, size, self.steps, self.tol)
+        if self.record.astray and self.lowest_curvature >= 0.0:
+            return Status.STALLED
+        relative = self.record.trace.relative_gap()
+        fraction = fraction_done(self.stop, max(self.record.trace.violation), violation, relative)
         return self.control.report(iteration, violation, relative, fraction) or self.control.ended()

@@ -17,6 +17,7 @@ from maxmargin.formulations import DualProblem
 Vector = NDArray[np.float64]
 
 TOUCHING = 1e-12  # squared distance of the hulls, relative to the largest k(x, x), that counts as none
+ROUNDING = float(np.finfo(float).eps)  # of a difference, relative to the sizes of what is subtracted
 BALANCED = 1e-9  # of the mass of either class: by how much the two may differ
 
 
@@ -27,7 +28,8 @@ def hulls_meet(problem: DualProblem, beta: Vector, gradient: Vector, largest_dia
         return False
     if problem.coupled and abs(float(beta.sum())) > BALANCED * mass:  # points of the two hulls have the same weight
         return False
-    squared_distance = float(beta @ (gradient - problem.linear)) / mass / mass
+    doubt = ROUNDING * float(np.abs(beta) @ (np.abs(gradient) + np.abs(problem.linear)))
+    squared_distance = (float(beta @ (gradient - problem.linear)) + doubt) / mass / mass
     return squared_distance <= TOUCHING * largest_diagonal
 
 
