@@ -53,9 +53,20 @@ def _in_targets(problem: Problem) -> str | None:
     return "targets are huge" if float(np.abs(problem.y).max()) > LARGEST_TARGET else None
 
 
+def _weighted_variance(problem: Problem) -> float:
+    X = problem.X.astype(float)
+    weights = np.ones(len(X)) if problem.sample_weight is None else np.maximum(problem.sample_weight, 0.0)
+    if not weights.sum() > 0.0:
+        return 0.0
+    mean = np.average(X, axis=0, weights=weights).mean()
+    return float(np.average((X - mean) ** 2, axis=0, weights=weights).mean())
+
+
 def _in_kernel(problem: Problem) -> str | None:
     """Values that are not finite or extreme; a ridge that is nothing beside them."""
     X = problem.X[:DRAW, :DRAW] if problem.precomputed else problem.X[:: -(-len(problem.X) // DRAW)]
+    if not problem.precomputed:  # and the largest, which a draw may miss
+        X = np.vstack([X, problem.X[[int(np.abs(problem.X).max(axis=1).argmax())]]])
     kernel, gamma = problem.params["kernel"], problem.params.get("gamma", "scale")
     if callable(kernel):
         exact = ExactKernel.of_callable(kernel, X)
@@ -65,7 +76,7 @@ def _in_kernel(problem: Problem) -> str | None:
         if "sigma" in problem.params:
             gamma = 1.0 / problem.params["sigma"] ** (2 if kernel == "rbf" else 1)
         if isinstance(gamma, str):
-            spread = X.astype(float).var()
+            spread = _weighted_variance(problem)
             gamma = 1.0 / X.shape[1] if gamma == "auto" else 1.0 / (X.shape[1] * spread) if spread > 0 else 1.0
         gammas = problem.params.get("gammas", [gamma])
         exact = ExactKernel(kernel, X, max(gammas), problem.params.get("coef0", 0.0), problem.params.get("degree", 3))

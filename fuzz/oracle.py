@@ -23,6 +23,7 @@ from .feasible import project_onto_simplex
 from .machines import AT_BOUND, Machine, NuClassification
 
 OPTIMISM = 1e-9  # of the objective, or of the unit of a decision: what a certificate may fall short of the truth
+AS_GOOD_AS_FEASIBLE = 1e-13  # residuals, relative: no point that is nearer to the constraints need be found
 ROUGHLY = 1e-6  # of the unit of a decision: the largest error of a slope that is put down to rounding
 FLOAT64 = 16.0 * float(np.finfo(np.float64).eps)  # of a sum in float64, relative to the size of its terms
 
@@ -115,6 +116,8 @@ def _truth(machine: Machine, point: Point) -> Truth:
         machine.dual(beta, machine.norm(beta, point.sums[at, column]) / 2)
         for column, beta in enumerate(machine.points(), start=1)
     ]
+    if max(machine.box_residual(), machine.equality_residual()) <= AS_GOOD_AS_FEASIBLE:
+        feasible.append(machine.dual(machine.beta, machine.norm(machine.beta, f) / 2))
     dual = max(feasible)
     magnitude = size + abs(machine.bias) + machine.linear
     dual_size = np.abs(machine.beta) @ (size + machine.linear)

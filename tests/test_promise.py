@@ -19,7 +19,7 @@ from scipy.spatial.distance import cdist
 from sklearn.datasets import load_breast_cancer, make_blobs, make_classification
 from sklearn.exceptions import ConvergenceWarning
 
-from maxmargin import SVC, SVR, KernelRegressor, NuSVC, NuSVR, OneClassSVM, Status
+from maxmargin import SVC, SVCCV, SVR, KernelRegressor, NuSVC, NuSVR, OneClassSVM, Status
 
 LIVENESS = 40.0  # seconds: a limit that only a hang exceeds
 GAP = 1e-3  # the default of gap_tol
@@ -139,7 +139,10 @@ LINEAR = {
     "SVC": (SVC(kernel="linear"), SIGNS),
     "squared hinge": (SVC(kernel="linear", loss="squared_hinge"), SIGNS),
     "without an intercept": (SVC(kernel="linear", fit_intercept=False), SIGNS),
+    "one-vs-one": (SVC(kernel="linear"), THIRDS),
     "one-vs-rest": (SVC(kernel="linear", multi_class="ovr"), THIRDS),
+    "NuSVC": (NuSVC(kernel="linear", nu=0.2), SIGNS),
+    "NuSVC, three classes": (NuSVC(kernel="linear", nu=0.2), THIRDS),
     "Crammer and Singer": (SVC(kernel="linear", multi_class="crammer_singer", max_seconds=0.5), THIRDS),
     "SVR": (SVR(kernel="linear"), TARGETS),
     "squared SVR": (SVR(kernel="linear", loss="squared_epsilon_insensitive"), TARGETS),
@@ -159,6 +162,32 @@ def test_a_time_stamp_among_the_features(name: str) -> None:
         assert model.score(STAMPED, target) > 0.95
     elif not isinstance(model, KernelRegressor):
         assert "column 3" in model.said
+
+
+@pytest.mark.parametrize("probability", ["loo", "cv"])
+@pytest.mark.parametrize("offset", [5.0, 1e9])
+def test_probabilities_of_a_linear_machine_do_not_depend_on_an_offset(probability: str, offset: float) -> None:
+    """Samples are centred where that loses fewer digits, and decisions about held-out samples are those of the same machine."""
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((150, 3))
+    y = X[:, 0] + 0.5 * rng.standard_normal(150) > 0.0
+    model = SVC(kernel="linear", probability=probability)
+    known, moved = (fit(model, X + by, y).predict_proba(X + by) for by in (0.0, offset))
+    np.testing.assert_allclose(moved, known, atol=1e-4)
+
+
+def test_the_status_of_a_search_is_that_of_its_fits() -> None:
+    """A search whose folds fall short says so, and how many do."""
+    X, y = load_breast_cancer(return_X_y=True)
+    search = SVCCV(kernel="linear", Cs=[1.0, 1e5], gammas=1, cv=3, refit=False, max_seconds=60)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        search.fit(X, y)
+    gaps = np.array([values for name, values in search.cv_results_.items() if name.endswith("_relative_gap")])
+    said = " ".join(str(warning.message) for warning in caught)
+    if (gaps > search.gap_tol).any():
+        assert not search.status_.converged
+    assert search.status_.converged != ("did not converge" in said)
 
 
 @pytest.mark.parametrize("name", [name for name in LINEAR if name != "Crammer and Singer"])

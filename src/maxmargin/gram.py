@@ -73,6 +73,12 @@ class Gram(ABC):
         """
 
     @property
+    def may_be_indefinite(self) -> bool:
+        """Whether the matrix is that of a named kernel that need not be positive semi-definite, for which errors of a solver's
+        gradient say little about each other."""
+        return False
+
+    @property
     def is_centred(self) -> bool:
         """Whether this is the matrix of samples less a centre, and so another than that of the kernel."""
         return False
@@ -171,6 +177,10 @@ class DoubledGram(Gram):
 
     def largest_norm(self, rows: Indices, weights: Vector) -> float:
         return self.single.largest_norm(self._sample(rows), weights)
+
+    @property
+    def may_be_indefinite(self) -> bool:
+        return self.single.may_be_indefinite
 
     @property
     def is_centred(self) -> bool:

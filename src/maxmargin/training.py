@@ -111,7 +111,8 @@ class BinaryCase(Case):
             values, error = self.gram.exact_sums(support, beta[None, :], at)
             return values[0], error if isinstance(error, float) else error[0]
 
-        claim = solution.gradient if solution.up_to_date and not self.gram.sums_are_cheap else None
+        trusted = solution.up_to_date and not self.gram.may_be_indefinite
+        claim = solution.gradient if trusted and not self.gram.sums_are_cheap else None
         levels = self._given_levels(solution)
         if levels is None and claim is not None and solution.status.converged:
             levels = self.problem.middles(solution.beta, claim)

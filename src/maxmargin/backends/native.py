@@ -299,6 +299,10 @@ class NativeGram(Gram):
         return self.kernel.sizes(self.X)
 
     @property
+    def may_be_indefinite(self) -> bool:
+        return not self.kernel.definite
+
+    @property
     def is_centred(self) -> bool:
         return self._linear_centre is not None
 

@@ -117,7 +117,8 @@ def _promising_start(problem: DualProblem, start: Vector, gram: Gram) -> Vector:
 def _solve_whole(run: _Run, stop: Stop) -> Status:
     """All variables at once, over a matrix that is there as a whole: in float32 if rounding cannot reach tol, else (or if it
     could by the end) in float64."""
-    light = INNER_REDUCTION * stop.tol / (ENTRY_ROUNDING * run.gram.largest_diagonal())  # the |beta| up to which it cannot
+    error = max(ENTRY_ROUNDING * run.gram.largest_diagonal(), TINY)
+    light = INNER_REDUCTION * stop.tol / error  # the |beta| up to which it cannot
     if run.gram.dtype == np.float32 and np.linalg.norm(run.beta) <= light:
         run.tol = (1.0 - INNER_REDUCTION) * stop.tol
         status = _solve_one_tile(run, stop)

@@ -14,8 +14,7 @@ from maxmargin.solution import Trace
 STEPS_AT_ONCE = 150_000  # of an inner solve, so that an interrupt is seen within a fraction of a second
 IDLE = 1e-14  # rise of the dual value, relative to the size of its terms, that counts as none
 HOPELESS = 2e-3  # rise of the dual value, relative to the gap that is left, by STEPS_AT_ONCE steps: it would take forever
-LONG_COUNTS = 10  # for patience: an iteration of STEPS_AT_ONCE steps
-PATIENCE = 20  # iterations without a rise before a run counts as stalled
+PATIENCE = 20  # iterations without a rise before a run counts as stalled, or one of STEPS_AT_ONCE steps
 LONG_PATIENCE = 500  # iterations in which the smallest gap so far falls by less than a tenth: so does this
 ASTRAY = 1e-3  # of a value: a dual value that is above the smallest primal value, or falls, by more than that is wrong
 
@@ -43,7 +42,7 @@ class Record:
         if rise <= max(left, tol) and dual - self._dual_at_rise > worth:
             self.idle, self._dual_at_rise, self._steps_at_rise = 0, dual, steps
         else:
-            self.idle += LONG_COUNTS if steps - self._steps >= STEPS_AT_ONCE else 1
+            self.idle += PATIENCE + 1 if steps - self._steps >= STEPS_AT_ONCE else 1
         self._steps = steps
         self.trace.append(seconds, iteration, violation, dual, gap)
         self._lowest_primal = min(self._lowest_primal, dual + gap)

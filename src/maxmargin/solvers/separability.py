@@ -30,7 +30,7 @@ def hulls_meet(problem: DualProblem, beta: Vector, gradient: Vector, largest_dia
         return False
     doubt = ROUNDING * float(np.abs(beta) @ (np.abs(gradient) + np.abs(problem.linear)))
     squared_distance = (float(beta @ (gradient - problem.linear)) + doubt) / mass / mass
-    return squared_distance <= TOUCHING * largest_diagonal
+    return largest_diagonal == 0.0 or squared_distance <= TOUCHING * largest_diagonal  # zero: all samples are the same
 
 
 def best_multiple(problem: DualProblem, beta: Vector, gradient: Vector) -> float:
