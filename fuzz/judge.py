@@ -140,7 +140,7 @@ def judge_model(model: Any, problem: Problem) -> list[Finding]:
         return [Finding("WRONG_MODEL", "parts", f"{len(parts)} certificates for {len(truths)} machines")]
     for index, (part, truth) in enumerate(zip(parts, truths, strict=True)):
         of = f" of machine {index}" if len(parts) > 1 else ""
-        findings += _optimism(part, truth, of, isinstance(machines[0], Ridge))
+        findings += _optimism(part, truth, of, isinstance(machines[0], Ridge), callable(model.kernel))
         findings += _contradictions(model, gap_tol, part, truth, of)
     findings += _judge_whole(model.certificate_)
     if model.status_.converged:
@@ -223,9 +223,10 @@ def _wrong_gamma(model: Any, problem: Problem) -> list[Finding]:
     return [Finding("WRONG_MODEL", "gamma_", f"gamma_ is {model.gamma_:.10g}, by its rule {wanted:.10g}")]
 
 
-def _optimism(part: Any, truth: Truth, of: str, ridge: bool) -> list[Finding]:
+def _optimism(part: Any, truth: Truth, of: str, ridge: bool, at_its_word: bool) -> list[Finding]:
+    """`at_its_word`: of a callable, whose entries are taken as they are."""
     findings = []
-    allowed = part.gap + OPTIMISM * truth.size + truth.gap_error
+    allowed = part.gap + OPTIMISM * truth.size + truth.gap_error + (truth.float64_error if at_its_word else 0.0)
     if truth.size <= NOTHING * truth.natural:  # the objective itself is rounding
         allowed += NOTHING * truth.natural
     if not truth.gap <= allowed and not math.isinf(part.gap) and not math.isinf(truth.gap_error):

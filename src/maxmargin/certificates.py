@@ -315,7 +315,7 @@ def _zero(problem: DualProblem, largest_norm: Callable[[], float]) -> float:
     if problem.hard:  # its optimum is not zero
         return 0.0
     losses = float(problem.gap_terms(np.zeros(len(problem)), -np.abs(problem.linear) * _side(problem), 0.0).sum())
-    return ZERO * losses if losses > 0.0 or problem.start is None else EPSILON * largest_norm() ** 2
+    return ZERO * losses if losses > 0.0 or problem.start is None else 0.25 * ZERO * largest_norm() ** 2
 
 
 def _side(problem: DualProblem) -> Vector:

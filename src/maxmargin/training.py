@@ -230,7 +230,8 @@ def settle(
     status = decide(best.status, best_proof, stop, choice.continues)
     if status is Status.STALLED:
         status = control.ended() or status
-    if choice.continues and status in (Status.STALLED, *OUT_OF_TIME) and case.is_absurd(best_proof):
+    doubtful = status in (Status.STALLED, *OUT_OF_TIME) or not np.isfinite(best_proof.dual)
+    if choice.continues and doubtful and case.is_absurd(best_proof):
         best = case.nothing(best)  # rounding has led astray: no machine is better than this one
         best_proof = _prove(case, best, control)[1]
     if status is Status.NOT_SEPARABLE and not _proves_inseparable(case, best):

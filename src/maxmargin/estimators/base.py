@@ -25,7 +25,7 @@ from maxmargin.estimators import diagnosis, validation
 from maxmargin.estimators.tasks import CallbackSupportMixin, TaskTree
 from maxmargin.formulations import DualProblem
 from maxmargin.gram import AugmentedGram, Gram
-from maxmargin.kernels import Precomputed, make_kernel, resolve_gamma
+from maxmargin.kernels import Precomputed, make_kernel, resolve_gamma, rough_squared_norms
 from maxmargin.solution import Solution, Status
 from maxmargin.solvers import FAST, SOLVERS, Choice, Solver, SolverOptions, require_known
 from maxmargin.training import make_case, train_each
@@ -38,6 +38,10 @@ SMALL = 1024
 LARGEST_IN_FLOAT32 = 1e30
 #: The error of a float32 kernel value, relative to the largest.
 ROUNDING = 2.0**-22
+#: Up to this many features distances in float32 come from differences.
+FEW_IN_FLOAT32 = 12
+#: The largest relative error of a float32 kernel value that counts as none.
+MOST_LOST = 1e-4
 #: Beyond this the working pairs, which are rated in float32, cannot be told apart.
 LARGEST_KERNEL_VALUE = 1e36
 
@@ -283,13 +287,19 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
             return backend.weighted_sums(self.kernel_, self._support(), queries, weights, groups)
 
     def _in_suitable_arithmetic(self, queries: Any, weights: NDArray[np.float64]) -> Any:
-        """float32 queries are answered in float32, unless features or coefficients are too large for that."""
+        """float32 queries are answered in float32, unless features or coefficients are too large for that, or distances that come
+        from dot products (of CSR, or of many features) would lose too many digits."""
         square, value = self._reach(queries)
         if queries.dtype != np.float32 or not self.kernel_.named:
             return queries
         square, value = np.maximum((square, value), self._reach(self.support_vectors_))
         error = ROUNDING * value * float(np.linalg.norm(weights))
-        return queries if max(square, value) <= LARGEST_IN_FLOAT32 and error <= self.tol else queries.astype(np.float64)
+        lost = 0.0
+        if self.kernel_.shift_invariant and (sp.issparse(queries) or queries.shape[1] > FEW_IN_FLOAT32):
+            farthest = max(float(rough_squared_norms(some).max(initial=0.0)) for some in (queries, self.support_vectors_))
+            lost = ROUNDING * float(getattr(self.kernel_, "gamma", 1.0)) * farthest
+        suffices = max(square, value) <= LARGEST_IN_FLOAT32 and error <= self.tol and lost <= MOST_LOST
+        return queries if suffices else queries.astype(np.float64)
 
     def _support(self) -> Any:
         """What the kernel compares a query with."""

@@ -36,6 +36,7 @@ from maxmargin.solvers import HARD_MARGIN, JOINT, SOLVERS, Choice, Situation, So
 Vector = NDArray[np.float64]
 
 LOSSES = ("hinge", "squared_hinge")
+ROUNDING = 1e-12  # of a decision, relative to the sizes of the duals
 
 
 class SVC(KernelClassifier):
@@ -428,6 +429,7 @@ class NuSVC(KernelClassifier):
         super()._keep(X, by_class, problems, solutions, proofs)
         rho = np.array([nu_margin(problem, proof.levels) for problem, proof in zip(problems, proofs, strict=True)])
         self.rho_ = float(rho[0]) if len(rho) == 1 else rho
-        doubtful = self.status_.converged or self.status_ is Status.STALLED
-        if doubtful and (rho <= [proof.kkt_violation for proof in proofs]).any():
+        stalled = self.status_ is Status.STALLED  # perhaps because the optimum is zero, and rounding all that is left
+        least = [max(proof.kkt_violation, ROUNDING * proof.size if stalled else 0.0) for proof in proofs]
+        if (stalled or self.status_.converged) and (rho <= least).any():
             self.status_, self.fit_status_ = Status.NO_MARGIN, 1

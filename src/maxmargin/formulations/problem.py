@@ -120,7 +120,7 @@ class DualProblem:
         off = [beta[group] for group in self.groups]
         if self.start is not None:
             off = [np.concatenate([part, -self.start[group]]) for part, group in zip(off, self.groups, strict=True)]
-        return np.array([fsum(part[part != 0.0].tolist()) for part in off])
+        return np.array([_exact_sum(part) for part in off])
 
     def feasible(self, beta: Vector, reluctance: Vector | None = None) -> Vector:
         """A point near `beta` that satisfies the constraints: clipped to the box; then, in each group whose sum is off,
@@ -324,6 +324,14 @@ class DualProblem:
         )
 
 
+def _exact_sum(values: Vector) -> float:
+    """Rounded once; infinite if a run without an end has led that far."""
+    try:
+        return fsum(values[values != 0.0].tolist())
+    except (OverflowError, ValueError):
+        return np.inf
+
+
 def _lowest_point(fall: Vector, rise: Vector, at: Vector) -> float:
     """Minimise sum fall_i max(at_i - v, 0) + rise_i max(v - at_i, 0) over v: a weighted quantile, or its middle.
 
@@ -361,6 +369,8 @@ def _balanced_level(errors: Vector, shift: Vector, lower: Vector, upper: Vector,
 
     ends = np.concatenate([errors + shift * lower, errors + shift * upper, errors[:1]])
     points = np.unique(ends[np.isfinite(ends)])
+    if not len(points):  # a run without an end
+        return 0.0
     slack = ROUNDING * (abs(total) + float(np.abs(np.clip(-errors / shift, lower, upper)).sum()))
     levels = []
     for target, place in ((total - slack, bisect_left), (total + slack, bisect_right)):

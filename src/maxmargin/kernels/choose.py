@@ -13,6 +13,8 @@ from maxmargin.kernels.base import Kernel
 from maxmargin.kernels.custom import Custom, Precomputed
 from maxmargin.kernels.standard import RBF, Exponential, Laplacian, Linear, Polynomial, Sigmoid
 
+#: Times the largest entry: a standard deviation that is smaller is rounding.
+CONSTANT = 16.0 * float(np.finfo(float).eps)
 KERNEL_NAMES = ("linear", "poly", "rbf", "laplacian", "exponential", "sigmoid", "precomputed")
 
 
@@ -65,14 +67,19 @@ def resolve_gamma(
 
 
 def _variance(X: Any, weights: NDArray[np.float64] | None) -> float:
-    """The variance of all entries of X, in two passes, so that a large mean cancels no digits."""
-    if weights is None and not sp.issparse(X):
-        return float(np.var(X, dtype=np.float64))
+    """The variance of all entries of X, in two passes, so that a large mean cancels no digits; zero if all are the same but for
+    rounding. What rounding has left of the mean is corrected in the second pass."""
     n, d = (int(size) for size in X.shape)
     share = np.full(n, 1.0 / n) if weights is None else weights / weights.sum()
     mean = float(share @ np.asarray(X.sum(axis=1, dtype=np.float64)).ravel()) / d
-    if not sp.issparse(X):
-        return float(share @ np.square(np.subtract(X, mean, dtype=np.float64)).sum(axis=1)) / d
-    deviations = sp.csr_array((np.square(np.subtract(X.data, mean, dtype=np.float64)), X.indices, X.indptr), shape=X.shape)
-    zeros = d - np.diff(X.indptr)
-    return float(share @ (deviations.sum(axis=1) + zeros * mean**2)) / d
+    values = X.data if sp.issparse(X) else X
+    deviations = np.subtract(values, mean, dtype=np.float64)
+    if sp.issparse(X):
+        zeros = d - np.diff(X.indptr)
+        first, second = (sp.csr_array((some, X.indices, X.indptr), shape=X.shape) for some in (deviations, deviations**2))
+        linear, square = first.sum(axis=1) - zeros * mean, second.sum(axis=1) + zeros * mean**2
+    else:
+        linear, square = deviations.sum(axis=1), np.square(deviations, out=deviations).sum(axis=1)
+    variance = float(share @ square) / d - (float(share @ linear) / d) ** 2
+    largest = float(np.abs(values).max(initial=0.0))
+    return variance if variance > (CONSTANT * largest) ** 2 else 0.0

@@ -26,7 +26,7 @@ from maxmargin.kernels.base import FEW_FEATURES, NEAR_SHARE, UNIT_ROUNDOFF, Matr
 
 PAIRS_AT_ONCE = 4096
 ROWS_AT_ONCE = 512
-ROUNDING = 1e-6  # of a dot product, relative to the norms: the samples may be float32
+ROUNDING = 1e-13  # of a dot product in float64, relative to the norms
 
 def _wide(A: Any) -> Any:
     """A in float64; CSR with 32-bit indices, which is all that scikit-learn's distances take."""

@@ -262,7 +262,7 @@ class _Run:
         self.up_to_date = True
         self.steps = 0
         self.lowest_curvature = 0.0
-        self.record = Record()
+        self.record = Record(len(problem))
         self.violation = Violation(np.inf, (), 0)
         self.relative_gap = np.inf
         self._last_violation = np.inf

@@ -90,7 +90,7 @@ class _Run:
         self.B, self.gradient = B, gradient
         self.steps = 0
         self.lowest_curvature = 0.0
-        self.record = Record()
+        self.record = Record(len(problem))
         self._error = 0.0  # of the gradient, by float32 kernel entries, where it decides anything
         self._corrections = 0
         self._tightenings = 0

@@ -16,14 +16,16 @@ IDLE = 1e-14  # rise of the dual value, relative to the size of its terms, that 
 HOPELESS = 2e-3  # rise of the dual value, relative to the gap that is left, by STEPS_AT_ONCE steps: it would take forever
 PATIENCE = 20  # iterations without a rise before a run counts as stalled, or one of STEPS_AT_ONCE steps
 LONG_PATIENCE = 500  # iterations in which the smallest gap so far falls by less than a tenth: so does this
+MOST_STEPS, STEPS_PER_VARIABLE = 10_000_000, 100  # the larger number ends a run: as in LIBSVM, where it is no option either
 ASTRAY = 1e-3  # of a value: a dual value that is above the smallest primal value, or falls, by more than that is wrong
 
 
 class Record:
     """The trace of a run; `idle` are the iterations since the dual value last rose by an amount worth its steps."""
 
-    def __init__(self) -> None:
+    def __init__(self, n: int) -> None:
         self.trace = Trace()
+        self._most_steps = max(MOST_STEPS, STEPS_PER_VARIABLE * n)
         self.idle = 0
         self.astray = False
         self._steps = self._steps_at_rise = 0
@@ -56,4 +58,5 @@ class Record:
     @property
     def stalled(self) -> bool:
         """Whether there was no progress worth the name for a while."""
-        return self.idle > PATIENCE or len(self.trace.gap) - 1 - self._smallest_at > LONG_PATIENCE
+        long_ago = len(self.trace.gap) - 1 - self._smallest_at > LONG_PATIENCE
+        return self.idle > PATIENCE or long_ago or self._steps > self._most_steps
