@@ -25,7 +25,7 @@ from maxmargin.backends import Backend
 from maxmargin.certificates import combine
 from maxmargin.control import Control, Stop
 from maxmargin.formulations import DualProblem
-from maxmargin.gram import NOWHERE, Gram, rounding_of_distances, terms_of
+from maxmargin.gram import NO_CENTRE, Gram, rounding_of_distances, terms_of
 from maxmargin.kernels import Kernel, NamedKernel, rough_squared_norms
 from maxmargin.model_selection.tasks import Answers, Task
 from maxmargin.solution import Solution, Status
@@ -126,7 +126,7 @@ class Grid:
         if not kernel.shift_invariant:
             return 0.0
         farthest = self.X[[int(rough_squared_norms(self.X).argmax())]]
-        return 2.0 * float(np.max(rounding_of_distances(kernel, NOWHERE, farthest, farthest, np.ones((1, 1)))))
+        return 2.0 * float(np.max(rounding_of_distances(kernel, NO_CENTRE, farthest, farthest, np.ones((1, 1)))))
 
     def _check_entries(self, gram: Gram, kernel: NamedKernel) -> None:
         """Certificates read the matrix, so some of its entries are compared with ones that are computed by themselves."""
