@@ -83,7 +83,7 @@ class Gram(ABC):
         return 0.0, 0.0
 
     def entries(self, rows: Indices, columns: Indices) -> Matrix:
-        """The entries k(x_r, x_c) for pairs of rows and columns, as certificates use them."""
+        """The block of float64 entries K[rows, columns], as certificates use them."""
         raise NotImplementedError(f"{type(self).__name__} has no entries to show")
 
     @abstractmethod
