@@ -13,8 +13,8 @@
 
 namespace maxmargin {
 
-inline constexpr int rows_per_tile = 24;         // rows of a panel tile: 24 x 64 values stay in the first-level cache
-inline constexpr int rows_per_product = 192;     // rows of a matrix-product tile: with its columns it stays in the second-level cache
+inline constexpr int rows_per_tile = 24;         // rows of a panel tile; its 24 x 64 values stay in the L1 cache
+inline constexpr int rows_per_product = 192;     // rows of a matrix-product tile; it stays, with its columns, in the L2 cache
 inline constexpr int columns_per_product = 512;
 
 // A panel of CSR samples that holds only the features that occur; `place` says where. Each thread keeps one, because clearing

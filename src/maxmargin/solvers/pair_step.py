@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxmargin.formulations import DualProblem
-from maxmargin.solvers.course import INDEFINITE
+from maxmargin.solvers.course import NEGATIVE_CURVATURE
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -40,7 +40,7 @@ def best_step(problem: DualProblem, K: Matrix, beta: Vector, i: int, j: int, dif
     scale = K[i, i] + K[j, j]
     curvature = scale - 2.0 * K[i, j]
     t = float(np.clip(difference / max(curvature, FLAT * abs(scale)), lowest, highest)) if scale else 0.0
-    if curvature < -INDEFINITE * abs(scale) and math.isinf(highest if t > 0 else lowest):
+    if curvature < -NEGATIVE_CURVATURE * abs(scale) and math.isinf(highest if t > 0 else lowest):
         return math.copysign(math.inf, t)
     return t if abs(t) > NEGLIGIBLE * (abs(beta[j]) + abs(beta[j] + t)) else 0.0
 
