@@ -2,7 +2,7 @@ r"""Whether ``decision_function`` and ``predict`` say on the training set what t
 
 A decision is sum_j beta_j k(x_j, x) + b. In an arithmetic with unit roundoff u, with d features and m support vectors, it may be
 off by about (m + d) u times the size of what is added up, sum_j |beta_j| M_j + |b| (see `exact_kernels`): that is the tolerance,
-with a factor of 4 and at least 32 for m + d. For kernels with an exponential it is at least `LEAST_RELATIVE_TOLERANCE` times that
+with a factor of 4 and 32 added to m + d. For kernels with an exponential it is at least `LEAST_RELATIVE_TOLERANCE` times that
 size: a squared distance from products may lose some digits, but not half of them. float32 data may be answered in float32.
 
 A predicted class is compared where the decisions it follows from are farther from a tie than the tolerance.
