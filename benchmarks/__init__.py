@@ -4,14 +4,15 @@ sets.py         which problems, in which groups
 contestants.py  which libraries, and how each gets its data
 worker.py       one measurement in a fresh process
 truth.py        the true float64 duality gap of any model
-turns.py        a measurement in a fresh process, and the contestants by turns
+turns.py        measurements in fresh processes, contestants by turns, for the commands that are not races of fits
 race.py         all contestants on one problem, interleaved and repeated
-verdicts.py     the bars, and whether they were met
+verdicts.py     the promised bars, and whether a run met them
 tables.py       results as text and as Markdown
 __main__.py     the command
 
 The groups: C-SVC on sets with two classes and with many, small ones, with a large C, in little memory; regression, nu and
-one-class machines. What is no race of fits has a command of its own, such as ``python -m benchmarks.grid_search``.
+one-class machines. Benchmarks that are not races of fits have commands of their own, such as ``python -m
+benchmarks.grid_search``.
 
 The rules of the race: the same kernel, C, gamma and tol for all; the same cores; before the clock starts, a warm-up, and the data
 converted to the dtype a library prefers and the layout it is faster with; the best (or median) of several processes; no number

@@ -57,13 +57,13 @@ def main() -> None:
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("--data", type=Path, help="folder with load.py and its sets; without it, scikit-learn's own sets")
-    parser.add_argument("--groups", nargs="+", metavar="GROUP", help=f"only these: {names(case.group for case in FULL)}")
+    parser.add_argument("--groups", nargs="+", metavar="GROUP", help=f"only these groups: {names(case.group for case in FULL)}")
     parser.add_argument("--sets", nargs="+", metavar="SET", help="only these sets, such as spambase magic")
     parser.add_argument("--contestants", nargs="+", choices=CONTESTANTS, default=list(CONTESTANTS))
     parser.add_argument("--threads", type=int, default=2, help="cores each process may use (default 2)")
     parser.add_argument("--repeats", type=int, default=3, help="processes for each contestant and set (default 3)")
-    parser.add_argument("--statistic", choices=("best", "median"), default="best", help="over the repeats (default best)")
-    parser.add_argument("--patience", type=float, default=20, help="no repeat for who already took this many seconds")
+    parser.add_argument("--statistic", choices=("best", "median"), default="best", help="which repeat counts (default best)")
+    parser.add_argument("--patience", type=float, default=20, help="do not repeat contestants slower than this many seconds")
     parser.add_argument("--limit", type=float, default=900, help="seconds after which a fit is stopped (default 900)")
     parser.add_argument("--no-gap", nargs="+", metavar="SET", default=[], help="do not compute the true gap on these sets")
     parser.add_argument("--json", type=Path, help="write all results to this file")
@@ -90,7 +90,7 @@ def names(words: Iterable[str]) -> str:
 
 
 def document(options: argparse.Namespace, results: Results, judged: list[Verdict]) -> dict[str, Any]:
-    """All that was measured, with the versions and the machine it was measured on."""
+    """All measurements, with the versions of the libraries and the machine."""
     return {
         "options": {name: str(value) if isinstance(value, Path) else value for name, value in vars(options).items()},
         "versions": {"python": platform.python_version(), **{name: version_of(name) for name in PACKAGES}},

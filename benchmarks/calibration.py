@@ -3,10 +3,10 @@
     loo             maxmargin's SVC(probability="loo")
     cv              maxmargin's SVC(probability="cv")
     scikit-learn    CalibratedClassifierCV(SVC(), ensemble=False) of scikit-learn
-    refits          the same around maxmargin's SVC(): what the rule saves, at the same speed of a fit
+    refits          CalibratedClassifierCV around maxmargin's SVC(): shows what the span rule saves, at the same speed of a fit
 
-All with the defaults of scikit-learn's SVC, on standardised features, by turns, each in fresh processes on the same cores.
-Log-loss and Brier score are those of the held-out part; the time is that of `fit`, the best of the repeats.
+All have the defaults of scikit-learn's SVC, on standardised features, and run by turns, each in fresh processes on the same
+cores. Log-loss and Brier score are those of the held-out part; the time is that of `fit`, the best of the repeats.
 """
 
 import argparse
@@ -23,7 +23,7 @@ BUNDLED = ("breast_cancer", "moons")
 OURS = ("loo", "cv")
 CONTESTANTS = (*OURS, "scikit-learn", "refits")
 MOST_CALLS = 20
-SAME, FASTER = 1.01, 4.0  # the bars: scores of at most this, and speed of at least this, times scikit-learn's
+WORST_SCORE_RATIO, LEAST_SPEEDUP = 1.01, 4.0  # the bars, both as ratios to scikit-learn
 
 Scores = dict[str, float]
 
@@ -46,12 +46,12 @@ def measure(name: str, who: str, options: argparse.Namespace) -> Scores:
     from .sets import problem
 
     given = problem(name, None, options.data)
-    dtype = np.float64 if who == "scikit-learn" else given.X.dtype  # the one it works in
+    dtype = np.float64 if who == "scikit-learn" else given.X.dtype  # scikit-learn works in float64
     scaler = StandardScaler().fit(given.X)
     X, X_test = (np.ascontiguousarray(scaler.transform(part), dtype=dtype) for part in (given.X, given.X_test))
     model = contestant(who)
     some = np.random.default_rng(0).permutation(len(X))[:100]
-    contestant(who).fit(X[some], given.y[some])  # first calls have costs of their own
+    contestant(who).fit(X[some], given.y[some])  # a warm-up: first calls take longer
     seconds = min(seconds_of(lambda: model.fit(X, given.y), MOST_CALLS, CALL_SECONDS))
     probability = model.predict_proba(X_test)[:, 1]
     truth = given.y_test == model.classes_[1]
@@ -70,7 +70,7 @@ def contestant(who: str) -> Any:
 
 
 def report(results: dict[str, dict[str, Scores]], contestants: list[str]) -> str:
-    """A row for each set and the means: arithmetic of the scores, geometric of the speed relative to scikit-learn."""
+    """A table with a row for each set, and the means: arithmetic for scores, geometric for speed relative to scikit-learn."""
     lines = [f"{'':<12}" + "".join(f"{who:>27}" for who in contestants)]
     lines.append(f"{'set':<12}" + f"{'log-loss':>11}{'Brier':>8}{'s':>8}" * len(contestants))
     for name, row in results.items():
@@ -92,8 +92,8 @@ def report(results: dict[str, dict[str, Scores]], contestants: list[str]) -> str
             f"{geometric_mean(speeds):.1f} times as fast (at least {min(speeds):.1f})"
         )
         if who in OURS:
-            met = max(scores.values()) <= SAME and geometric_mean(speeds) >= FASTER
-            lines[-1] += f"; at most {SAME:g} and at least {FASTER:g}: {'met' if met else 'missed'}"
+            met = max(scores.values()) <= WORST_SCORE_RATIO and geometric_mean(speeds) >= LEAST_SPEEDUP
+            lines[-1] += f"; at most {WORST_SCORE_RATIO:g} and at least {LEAST_SPEEDUP:g}: {'met' if met else 'missed'}"
     return "\n".join(lines)
 
 

@@ -1,4 +1,4 @@
-"""Who takes part: each library behind scikit-learn's fit / predict, with the dtype and memory layouts it is offered."""
+"""The contestants: each library behind scikit-learn's fit / predict, with the dtype and memory layouts of its data."""
 
 import importlib.util
 from collections.abc import Callable
@@ -14,7 +14,7 @@ PEER_CACHE_MEGABYTES = 200  # scikit-learn's default
 
 @dataclass(frozen=True)
 class Contestant:
-    """A library and how it gets its data.
+    """A library, and the form in which it gets its data.
 
     ``dtype`` None keeps the array as the set stores it. ``layouts`` are tried in turn on sparse sets, and the faster counts.
     """
@@ -23,7 +23,7 @@ class Contestant:
     module: str
     dtype: str | None
     layouts: tuple[str, ...]
-    machine: Callable[..., Any]  # of its kind, a cache in MB or None, and its parameters
+    machine: Callable[..., Any]  # makes a machine from its kind, a cache in MB or None, and its parameters
 
     def is_installed(self) -> bool:
         return importlib.util.find_spec(self.module.partition(".")[0]) is not None

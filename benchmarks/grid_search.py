@@ -2,11 +2,11 @@
 
     maxmargin       SVCCV
     scikit-learn    GridSearchCV(SVC(), n_jobs=2) of scikit-learn
-    intelex         the same with scikit-learn-intelex's SVC
+    intelex         GridSearchCV with scikit-learn-intelex's SVC
 
-on the grid of LIBSVM's practical guide, ten values each: C = 2^-5, 2^-3, ..., 2^13 and gamma = 2^-15, ..., 2^3; five folds. By
-turns, each in a fresh process on the same cores; the time is that of `fit` with the refit of the best machine. Besides the time,
-the best parameters and the largest difference of a mean score are compared.
+on the grid of LIBSVM's practical guide, ten values each: C = 2^-5, 2^-3, ..., 2^13 and gamma = 2^-15, ..., 2^3; five folds. The
+contestants run by turns, each in a fresh process on the same cores; the time is that of `fit` with the refit of the best machine.
+Besides the time, the best parameters and the largest difference of a mean score are compared.
 """
 
 import argparse
@@ -22,7 +22,7 @@ SETS = ("spambase", "svmguide1")
 BUNDLED = ("breast_cancer",)
 OURS = "maxmargin"
 CONTESTANTS = (OURS, "scikit-learn", "intelex")
-FASTER = {"scikit-learn": 15.0, "intelex": 5.0}  # the bars
+LEAST_SPEEDUP = {"scikit-learn": 15.0, "intelex": 5.0}  # the bars: how many times faster
 CS, GAMMAS = [2.0**k for k in range(-5, 14, 2)], [2.0**k for k in range(-15, 4, 2)]
 FOLDS = 5
 
@@ -36,7 +36,7 @@ def main() -> None:
 
 
 def measure(name: str, who: str, options: argparse.Namespace) -> Result:
-    """One contestant in a process of its own: the cores are chosen before any numerical library is imported."""
+    """Measure one contestant, in a process of its own: the cores are chosen before any numerical library is imported."""
     keep_to_cores(options.threads)
     import warnings
 
@@ -49,7 +49,7 @@ def measure(name: str, who: str, options: argparse.Namespace) -> Result:
     X = np.ascontiguousarray(given.X, dtype=np.float64 if who == "scikit-learn" else given.X.dtype)
     search = contestant(who, CS, GAMMAS, options.threads)
     some = np.random.default_rng(0).permutation(len(X))[:200]
-    contestant(who, [1.0], [0.1], options.threads).fit(X[some], given.y[some])  # first calls, and worker processes
+    contestant(who, [1.0], [0.1], options.threads).fit(X[some], given.y[some])  # a warm-up, which also starts worker processes
     started = perf_counter()
     search.fit(X, given.y)
     seconds = perf_counter() - started
@@ -88,8 +88,9 @@ def report(results: dict[str, dict[str, Result]]) -> str:
             if ours is not None and who != OURS:
                 ratio = result["seconds"] / ours["seconds"]
                 apart = max(abs(a - b) for a, b in zip(result["scores"], ours["scores"], strict=True))
-                verdict = "met" if ratio >= FASTER[who] else "NOT MET"
-                line += f"   {ratio:.1f} x (at least {FASTER[who]:g}: {verdict})   mean scores apart by at most {apart:.2g}"
+                verdict = "met" if ratio >= LEAST_SPEEDUP[who] else "NOT MET"
+                line += f"   {ratio:.1f} x (at least {LEAST_SPEEDUP[who]:g}: {verdict})"
+                line += f"   mean scores apart by at most {apart:.2g}"
             elif who == OURS:
                 line += f"   relative gap: median {result['median_gap']:.1e}, largest {result['largest_gap']:.1e}"
             lines.append(line)
@@ -98,7 +99,7 @@ def report(results: dict[str, dict[str, Result]]) -> str:
 
 def parse() -> argparse.Namespace:
     options = parser(MODULE, __doc__, CONTESTANTS)
-    options.add_argument("--peer-repeats", type=int, default=1, help="of the peers, which take minutes (default 1)")
+    options.add_argument("--peer-repeats", type=int, default=1, help="processes for each of the slow peers (default 1)")
     chosen = options.parse_args()
     chosen.sets = chosen.sets or list(SETS if chosen.data else BUNDLED)
     return chosen

@@ -1,9 +1,9 @@
 """KernelRegressor against scikit-learn's KernelRidge: ``python -m benchmarks.kernel_regression``.
 
-The same data, kernel, alpha and threads, in turns, in one process; the time of `fit` on the clock and of the processor, the best
-of the repeats. (With one thread the latter is hardly disturbed by whatever else the machine does.) Each model is judged by what
-it leaves of the normal equations, (K + alpha I) beta - y, in float64. KernelRidge works in the precision of its data;
-KernelRegressor answers in float64 whatever that is.
+Both have the same data, kernel, alpha and threads, and run in turns in one process. The times of `fit` are wall-clock time and
+processor time, the best of the repeats. (With one thread other work on the machine hardly disturbs the latter.) Each model is
+judged by its residual of the normal equations, (K + alpha I) beta - y, in float64. KernelRidge works in the precision of its
+data; KernelRegressor always answers in float64.
 """
 
 import argparse
@@ -29,7 +29,7 @@ def main() -> None:
 
 
 def race(alpha: float, dtype: str, options: argparse.Namespace) -> dict[str, tuple[float, float, float]]:
-    """Seconds on the clock and of the processor, and relative residual, of each estimator."""
+    """Wall-clock seconds, processor seconds and relative residual of each estimator."""
     rng = np.random.default_rng(0)
     X = rng.standard_normal((options.samples, options.features)).astype(dtype)
     y = (np.sin(X[:, 0]) + X[:, 1] * X[:, 2] + 0.1 * rng.standard_normal(options.samples)).astype(dtype)

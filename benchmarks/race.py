@@ -18,12 +18,12 @@ from .worker import CALL_SECONDS, Task
 WORKER = "benchmarks.worker"
 SMALL_CALLS = 300  # calls per process where one takes less than a millisecond
 PREDICT_CALLS = 5
-CLEARLY_SLOWER = 1.5  # than the same library with another memory layout
+CLEARLY_SLOWER = 1.5  # a layout this many times slower than the library's fastest one is not repeated
 
 
 @dataclass(frozen=True)
 class Rules:
-    """How often, how long and on how many cores."""
+    """The rules of a race: repeats, time limits and cores."""
 
     data: Path | None
     threads: int
@@ -39,7 +39,7 @@ class Rules:
 
 @dataclass
 class Entry:
-    """A contestant with one memory layout, and what was measured of it so far."""
+    """A contestant with one memory layout, and its measurements so far."""
 
     contestant: Contestant
     layout: str
@@ -55,11 +55,11 @@ class Entry:
 
 
 def race(case: Case, contestants: list[Contestant], rules: Rules, folder: Path) -> dict[str, dict[str, Any]]:
-    """Everybody in turn, ``repeats`` times; those who already took longer than ``patience`` sit out after the second round.
+    """Run all contestants in turn, ``repeats`` times; those that took longer than ``patience`` stop after the second round.
 
-    The second is for all: now and then a process runs a hundred times slower than its twin, and one run would not show it.
+    The second round is for all: now and then a process runs a hundred times slower than usual, which a single run would not show.
 
-    On a sparse set a peer enters with each layout it can take; one that is clearly slower sits out too.
+    On a sparse set a library takes part with each layout that it accepts; a layout that is clearly slower stops too.
     """
     entries = [Entry(one, layout) for one in contestants for layout in (one.layouts if case.set in SPARSE else ("dense",))]
     for round_number in range(rules.repeats):
@@ -75,7 +75,7 @@ def goes_on(entry: Entry, entries: list[Entry], rules: Rules) -> bool:
 
 
 def run_once(case: Case, entry: Entry, rules: Rules, model: Path) -> None:
-    """Measure, and judge the model of the first round."""
+    """Measure one entry, and judge the model of its first round."""
     task = json.dumps(asdict(task_for(case, entry, rules, model)))
     entry.failure, entry.timed_out = None, False
     start = perf_counter()
@@ -114,7 +114,7 @@ def task_for(case: Case, entry: Entry, rules: Rules, model: Path) -> Task:
 
 
 def summary(contestant: Contestant, entries: list[Entry], rules: Rules) -> dict[str, Any]:
-    """One line of results: times over all runs in the layout that is best for each, the rest from the fastest fit.
+    """One row of results: times over all runs in the fastest layout, everything else from the fastest fit.
 
     A contestant that ran out of time counts with the time it was given, marked: its ratio is then a lower bound.
     """

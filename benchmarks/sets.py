@@ -1,4 +1,4 @@
-"""Which problems are run: the data sets, their settings, and the groups in which results are compared.
+"""The problems: the data sets, their settings, and the groups in which results are compared.
 
 A data folder holds ``load.py``, where ``load(name)`` gives X, y, X_test, y_test and ``SETS[name]`` (classes) or
 ``REGRESSION[name]`` (targets, which are standardised here) begins with C, gamma. With it, the groups are the full ones. Without,
@@ -17,7 +17,7 @@ import numpy as np
 @dataclass(frozen=True)
 class Case:
     """One problem to solve: a set, a machine with an RBF kernel, and its settings. ``None`` means the set's own C, a machine
-    without nu, or a cache to spare."""
+    without nu, or a cache without a limit."""
 
     group: str
     set: str
@@ -49,7 +49,7 @@ class Problem:
 
 
 SPARSE = {"a9a", "mushrooms"}  # stored as CSR
-ENTRANTS = {  # every contestant in the other groups
+ENTRANTS = {  # the contestants of some groups; the other groups have all
     "memory": ("maxmargin",),
     "mnist": ("maxmargin", "intelex-float32"),
     "one-class": ("maxmargin", "scikit-learn", "libsvm"),  # scikit-learn-intelex has no such machine
@@ -61,7 +61,7 @@ MARGIN_ERRORS, OUTLIERS = 0.4, 0.1  # the nu of the groups "nu" and "one-class"
 
 
 def family(regression: tuple[str, ...], other: tuple[str, ...]) -> list[Case]:
-    """The machines that are no C-SVC: regression on some sets, nu-classification and one-class machines on others."""
+    """The machines other than C-SVC: regression on some sets, nu-classification and one-class machines on others."""
     return [
         *(Case("regression", name, machine="SVR") for name in regression),
         *(Case("nu", name, machine="NuSVC", nu=MARGIN_ERRORS) for name in other),
@@ -97,7 +97,7 @@ def cases(data: Path | None) -> list[Case]:
 
 
 def problem(name: str, C: float | None, data: Path | None) -> Problem:
-    """The set by that name; from the folder if it has it, from scikit-learn otherwise."""
+    """The set with this name, from the data folder if it is there, else from scikit-learn."""
     if data is not None:
         store = module_at(data / "load.py")
         settings = store.SETS | store.REGRESSION
@@ -111,7 +111,7 @@ def problem(name: str, C: float | None, data: Path | None) -> Problem:
 
 
 def standardised(train: Any, test: Any) -> tuple[Any, Any]:
-    """Both, with the mean and the spread of the first."""
+    """Training and test set, standardised by the mean and the spread of the training set."""
     mean, spread = train.mean(axis=0), train.std(axis=0)
     spread = np.where(spread == 0, 1, spread)
     return (train - mean) / spread, (test - mean) / spread

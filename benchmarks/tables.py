@@ -1,4 +1,4 @@
-"""Results as tables: every number for the terminal, and the short ones in Markdown for a README."""
+"""Results as tables: all numbers for the terminal, and short tables in Markdown for a README."""
 
 from collections.abc import Iterable
 from itertools import groupby
@@ -18,18 +18,18 @@ OVERVIEW_OF_MODEL = ["true gap", "of LIBSVM's", "fit / limit"]
 
 
 def report(results: Results, verdicts: list[Verdict]) -> str:
-    """Everything, for the terminal: a table for each group, then the verdicts."""
+    """The full report for the terminal: a table for each group, then the verdicts."""
     tables = [f"{group}\n{as_text(detail(part))}" for group, part in by_group(results)]
     return "\n\n".join([*tables, as_text(verdict_rows(verdicts))])
 
 
 def markdown(results: Results, verdicts: list[Verdict]) -> str:
-    """For a README: a line for each set, and the verdicts."""
+    """The short report for a README: a line for each set, and the verdicts."""
     return as_markdown(overview(results)) + "\n\n" + as_markdown(verdict_rows(verdicts))
 
 
 def detail(results: Results) -> list[Row]:
-    """A row for each contestant on each set, with ratios to ours and their geometric means."""
+    """A row for each contestant on each set, with ratios to maxmargin's times and their geometric means."""
     rows = [[*DETAIL_OF_TIME, *DETAIL_OF_MODEL]]
     names = list(dict.fromkeys(name for result in results.values() for name in result))
     for case, result in results.items():
@@ -65,7 +65,7 @@ def detail_row(results: Results, case: Case, name: str, line: dict[str, Any]) ->
 
 
 def overview(results: Results) -> list[Row]:
-    """A row for each set: our times, how many times faster than each peer, the gaps, and fit / limit."""
+    """A row for each set: maxmargin's times, how many times faster they are than each peer's, the gaps, and fit / limit."""
     rows = [[*OVERVIEW_OF_TIME, *OVERVIEW_OF_MODEL]]
     for _, part in by_group(results):
         for case in part:

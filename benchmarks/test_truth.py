@@ -1,4 +1,4 @@
-"""The judge, judged: its statements about small problems, executed."""
+"""Tests of `truth`: its statements about small problems."""
 
 from typing import Any
 

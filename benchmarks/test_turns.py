@@ -1,4 +1,4 @@
-"""What a fresh process may not do, executed in one."""
+"""A test of what a fresh process may not import."""
 
 import subprocess
 import sys

@@ -1,11 +1,11 @@
 """How well fits keep to ``max_seconds``: ``python -m benchmarks.time_limits --data DIR``.
 
-A fit ends at its limit and then proves what it has, which takes the time of one certificate more. Each case is a problem that
-takes longer than it gets, in a fresh process, after a warm-up on a few samples; of several repeats the one that overshoots most
-counts. With a data folder there is mnist, whose 45 machines have to share the time out, and its accuracy on the test set.
+A fit ends at its limit and then certifies its model, which takes the time of one certificate more. Each case is a problem that
+needs longer than its limit, in a fresh process, after a warm-up on a few samples; of several repeats the one with the largest
+overshoot counts. With a data folder there is mnist, whose 45 machines have to share the time, and its accuracy on the test set.
 
-    overshoot       seconds of `fit` beyond max_seconds and its certificate
-    learnt          whether the model is another than the one that says nothing
+    overshoot       seconds of `fit` beyond max_seconds and the certificate
+    learnt          whether the model differs from the machine w = 0
 """
 
 import argparse
@@ -20,8 +20,8 @@ from .turns import Result, in_fresh_process
 from .worker import keep_to_cores
 
 MODULE = "benchmarks.time_limits"
-MOST_BEYOND = 0.3  # the bars: seconds, and the accuracy of mnist
-LEAST_ACCURACY = 0.85
+LARGEST_OVERSHOOT = 0.3  # a bar, in seconds
+LEAST_ACCURACY = 0.85  # a bar, on mnist
 MNIST = "mnist"
 SAMPLES = 3000
 
@@ -83,7 +83,7 @@ def measure(name: str, data: Path | None) -> Result:
     case = CASES[name]
     make: Callable[..., Any] = getattr(maxmargin, case.estimator)
     X, y, X_test, y_test, parameters = mnist(data) if name == MNIST else generated(case)
-    make(**parameters, max_seconds=0.05).fit(X[:200], y[:200])  # first calls have costs of their own
+    make(**parameters, max_seconds=0.05).fit(X[:200], y[:200])  # a warm-up: first calls take longer
     model = make(**parameters, max_seconds=case.max_seconds)
     started = perf_counter()
     model.fit(X, y)
@@ -112,7 +112,7 @@ def mnist(data: Path | None) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
 
 
 def generated(case: Case) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
-    """Classes that overlap, with many labels at random, which keep machines with a large C busy."""
+    """Overlapping classes with many random labels, for which machines with a large C need long."""
     from sklearn.datasets import make_classification
 
     if case.target == "classes":
@@ -123,7 +123,7 @@ def generated(case: Case) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
 
 
 def line(name: str, run: Result) -> str:
-    late = "" if run["overshoot"] <= MOST_BEYOND else f"  NOT MET: at most {MOST_BEYOND:g} s beyond"
+    late = "" if run["overshoot"] <= LARGEST_OVERSHOOT else f"  NOT MET: at most {LARGEST_OVERSHOOT:g} s beyond"
     score = f"{run['score']:.3f}" if "score" in run else ""
     if name == MNIST and run["score"] < LEAST_ACCURACY:
         late += f"  NOT MET: at least {LEAST_ACCURACY:g} right"
@@ -137,10 +137,10 @@ def parse() -> argparse.Namespace:
     formatter = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(prog=f"python -m {MODULE}", description=__doc__, formatter_class=formatter)
     parser.add_argument("--data", type=Path, help="folder with load.py and its sets; without it, mnist is left out")
-    parser.add_argument("--cases", nargs="+", choices=list(CASES), metavar="CASE", help="these only")
+    parser.add_argument("--cases", nargs="+", choices=list(CASES), metavar="CASE", help="only these cases")
     parser.add_argument("--threads", type=int, default=2, help="cores each process may use (default 2)")
     parser.add_argument("--repeats", type=int, default=1, help="processes for each case; the worst counts (default 1)")
-    parser.add_argument("--one", metavar="CASE", choices=list(CASES), help="measure this alone, in this process")
+    parser.add_argument("--one", metavar="CASE", choices=list(CASES), help="measure only this case, in this process")
     return parser.parse_args()
 
 

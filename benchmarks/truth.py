@@ -65,7 +65,7 @@ class Duals:
 
 @dataclass(frozen=True)
 class Truth:
-    """What a model is worth. The violations are the largest over all pairs, in units of the box and of Σ|β|."""
+    """The true values of a model. The violations are the largest over all pairs, in units of the box and of Σ|β|."""
 
     primal: float
     dual: float
@@ -92,7 +92,7 @@ def truth_about(machine: str, X: Any, y: NDArray[Any], duals: Duals, *, gamma: f
 
 
 def true_gap_of_pairs(X: Any, y: NDArray[Any], duals: Duals, gamma: float, **settings: float) -> Truth:
-    """A (one-vs-one) classifier."""
+    """The true gap of a (one-vs-one) classifier."""
     pairs = [true_gap_of_pair(X, y, *nonzero(*pair), gamma, **settings) for pair in duals.pairs()]
     return Truth(
         primal=sum(pair.primal for pair in pairs),
@@ -111,7 +111,7 @@ def true_gap_of_pair(
     C: float = 1.0,
     nu: float | None = None,
 ) -> Truth:
-    """One binary machine: C-SVC, or ν-SVC where there is a ν."""
+    """The true gap of one binary machine: C-SVC, or ν-SVC if ν is given."""
     positive, negative = np.unique(y[support])
     members = np.flatnonzero((y == positive) | (y == negative))
     sign = np.where(y[members] == positive, 1.0, -1.0)
@@ -146,7 +146,7 @@ def true_gap_of_pair(
 def true_gap_of_regression(
     X: Matrix, y: Vector, support: NDArray[np.int64], beta: Vector, gamma: float, C: float, epsilon: float
 ) -> Truth:
-    """ε-SVR. The best bias is the median of all y_i − f_i ± ε, the kinks of Σ max(0, |y_i − f_i − b| − ε)."""
+    """The true gap of ε-SVR. The best bias is the median of all y_i − f_i ± ε, the kinks of Σ max(0, |y_i − f_i − b| − ε)."""
     point = Point.of(X, support, beta, project(beta, -C, C), gamma)
     residual = y - point.values
     bias = np.median(np.concatenate([residual - epsilon, residual + epsilon]))
@@ -172,7 +172,7 @@ def true_gap_of_one_class(X: Matrix, support: NDArray[np.int64], beta: Vector, g
 
 @dataclass(frozen=True)
 class Point:
-    """The coefficients of a machine as they are and made feasible, f = Kβ of the former, and both norms βᵀKβ."""
+    """The coefficients of a machine, as they are and made feasible; f = Kβ of the former, and βᵀKβ of both."""
 
     feasible: Vector
     values: Vector
@@ -191,13 +191,13 @@ def nonzero(support: NDArray[np.int64], beta: Vector) -> tuple[NDArray[np.int64]
 
 
 def outside(beta: Vector, lower: Any, upper: Any) -> float:
-    """By how much the box is left."""
+    """The largest distance of a coefficient outside its box."""
     return max(0.0, float((lower - beta).max()), float((beta - upper).max()))
 
 
 def project(beta: Vector, lower: Any, upper: Any, total: float = 0.0) -> Vector:
     """argmin ‖β' − β‖² s.t. lower ≤ β' ≤ upper, Σβ' = total: clip(β − t) with the t at which its falling sum is the total."""
-    left, right = float((beta - upper).min()), float((beta - lower).max())  # there all are at their upper, lower bound
+    left, right = float((beta - upper).min()), float((beta - lower).max())  # at these t all are at their upper, lower bound
     middle = 0.0 if left < 0 < right else (left + right) / 2
     while left < middle < right:  # ends when no float64 lies between the two
         if np.clip(beta - middle, lower, upper).sum() > total:

@@ -1,4 +1,4 @@
-"""Contestants by turns, each in a fresh process on the same cores: what the commands share that are no race of fits.
+"""Contestants by turns, each in a fresh process on the same cores: shared by the commands that are not races of fits.
 
 Such a command is a module with `measure(set, contestant, options)`, whose results are numbers by name, ``seconds`` among them. It
 calls itself with ``--one SET CONTESTANT`` for each measurement. Nothing numerical is imported here: a fresh process chooses its
@@ -20,7 +20,7 @@ Result = dict[str, Any]
 
 
 def in_fresh_process(module: str, *arguments: str, python: str = sys.executable) -> Result:
-    """What the module prints last, as JSON, when it is run with these arguments."""
+    """Run the module with these arguments in a fresh process; return the JSON that it prints last."""
     command = [python, "-m", module, *arguments]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     result: Result = json.loads(done.stdout.splitlines()[-1])
@@ -35,12 +35,13 @@ def parser(module: str, text: str | None, contestants: Sequence[str]) -> argpars
     options.add_argument("--contestants", nargs="+", choices=contestants, default=list(contestants))
     options.add_argument("--threads", type=int, default=2, help="cores each process may use (default 2)")
     options.add_argument("--repeats", type=int, default=3, help="processes for each contestant and set (default 3)")
-    options.add_argument("--one", nargs=2, metavar=("SET", "CONTESTANT"), help="measure this alone, in this process")
+    options.add_argument("--one", nargs=2, metavar=("SET", "CONTESTANT"), help="measure only this pair, in this process")
     return options
 
 
 def take_turns(module: str, options: argparse.Namespace, repeats: Callable[[str], int]) -> dict[str, dict[str, Result]]:
-    """By set and contestant, who gets so many processes: the last result, with the seconds of the fastest."""
+    """The results by set and contestant. A contestant runs in `repeats` processes; its last result gets the seconds of the
+    fastest."""
     results: dict[str, dict[str, Result]] = {name: {} for name in options.sets}
     for name, turn in product(options.sets, range(max(map(repeats, options.contestants)))):
         for who in options.contestants:

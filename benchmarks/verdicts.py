@@ -1,6 +1,7 @@
-"""What the project promises about its speed, as bars, and whether a run of the benchmark met them.
+"""The project's promises about its speed, as bars, and whether a run of the benchmark met them.
 
-Every figure is a ratio. Speed-ups are the peer's time over ours: larger is better. The others are ours over what is allowed.
+Every figure is a ratio. Speed-ups are the peer's time over maxmargin's: larger is better. The others are maxmargin's value over
+the allowed one: smaller is better.
 """
 
 from collections.abc import Callable
@@ -15,8 +16,8 @@ INTELEX = ("intelex-float32", "intelex-float64")
 SCIKIT_LEARN = ("scikit-learn",)
 LIBSVM = ("libsvm", "scikit-learn")  # scikit-learn's machines are LIBSVM too
 MEMORY_MARGIN = 100  # MB
-ROUNDING = 1e-12  # relative gaps below it are rounding, in the model or in the evaluation
-JUDGEMENT = 1e-14  # what the judge's own difference of two values may be off, relative to them
+ROUNDING = 1e-12  # relative gaps below this are rounding, in the model or in the evaluation
+EVALUATION_ERROR = 1e-14  # rounding error of the true gap, a difference of two values, relative to them
 
 Results = dict[Case, dict[str, dict[str, Any]]]
 Figure = Callable[[Results, Case], float | None]
@@ -25,14 +26,14 @@ SUMMARIES: dict[str, Callable[[list[float]], float]] = {"geometric mean": geomet
 
 @dataclass(frozen=True)
 class Bar:
-    """A promise: the summary of a figure over some cases is at least the bound, or at most, where the largest counts."""
+    """A promise: the summary of a figure over some cases is at least the bound (at most, if the summary is "largest")."""
 
     claim: str
     groups: tuple[str, ...]
     figure: Figure
     summary: str
     bound: float
-    cases: tuple[str, ...] | None = None  # names; None: all of the groups
+    cases: tuple[str, ...] | None = None  # names of the cases; None: all cases of the groups
 
     @property
     def words(self) -> str:
@@ -54,7 +55,7 @@ class Verdict:
 
 
 def verdict(bar: Bar, results: Results, plan: list[Case]) -> Verdict:
-    """The bar against what was measured, out of what a full run would measure."""
+    """Compare a bar with the measurements; `plan` are the cases of a full run."""
     concerned = [case for case in plan if bar.concerns(case)]
     figures = [value for case in concerned if case in results and (value := bar.figure(results, case)) is not None]
     if not figures:
@@ -69,7 +70,7 @@ def ours_of(results: Results, case: Case, key: str) -> float | None:
 
 
 def speedup(key: str, peers: tuple[str, ...]) -> Figure:
-    """How many times faster than the fastest of these peers."""
+    """A figure: how many times faster maxmargin is than the fastest of these peers."""
 
     def figure(results: Results, case: Case) -> float | None:
         theirs = [results[case][peer][key] for peer in peers if key in results[case].get(peer, {})]
@@ -80,15 +81,15 @@ def speedup(key: str, peers: tuple[str, ...]) -> Figure:
 
 
 def fit_over_limit(results: Results, case: Case) -> float | None:
-    """Fit in units of the physical limit: one decision_function over the training set, without which nothing can be checked."""
+    """The time of a fit in units of one decision_function over the training set, the least that checking a solution takes."""
     fit, limit = ours_of(results, case, "fit"), ours_of(results, case, "limit")
     return None if fit is None or limit is None else fit / limit
 
 
 def true_over_certified(results: Results, case: Case) -> float | None:
-    """Never above one, if the certificate is never optimistic."""
+    """The true gap over the certified gap: at most one if the certificate is not optimistic."""
     true, certified = ours_of(results, case, "true_gap"), ours_of(results, case, "certified_gap")
-    return None if true is None or certified is None else max(true - JUDGEMENT, ROUNDING) / max(certified, ROUNDING)
+    return None if true is None or certified is None else max(true - EVALUATION_ERROR, ROUNDING) / max(certified, ROUNDING)
 
 
 def gap_over_libsvm(results: Results, case: Case) -> float | None:
@@ -98,7 +99,7 @@ def gap_over_libsvm(results: Results, case: Case) -> float | None:
 
 
 def fit_over_roomy(results: Results, case: Case) -> float | None:
-    """Fit within a memory budget over the same fit with memory to spare."""
+    """The time of a fit within a memory budget over that of the same fit without one."""
     ours, roomy = ours_of(results, case, "fit"), ours_of(results, replace(case, cache_megabytes=None), "fit")
     return None if ours is None or roomy is None else ours / roomy
 
@@ -110,12 +111,12 @@ def memory_over_allowed(results: Results, case: Case) -> float | None:
 
 
 def certificate_share(results: Results, case: Case) -> float | None:
-    """The part of the fit that the certificate took."""
+    """The share of the certificate in the time of a fit."""
     return ours_of(results, case, "certificate_share")
 
 
 def forecast_error(results: Results, case: Case) -> float | None:
-    """How far the total time that the progress bar foretold at half-time was from the truth, either way."""
+    """The ratio, at least one, between the total time that the progress bar predicted at half-time and the true one."""
     forecast = ours_of(results, case, "forecast")
     return None if forecast is None else max(forecast, 1.0 / forecast)
 

@@ -1,10 +1,10 @@
-"""Two versions of maxmargin on the same problems, by turns, so that a regression is seen before it lands.
+"""Compare two versions of maxmargin on the same problems, by turns, to see a regression before it is merged.
 
     python -m benchmarks.versions OLD [NEW] --data folder --groups binary multiclass large-C small
 
 OLD and NEW are Python executables of environments in which a version is installed (NEW: the one that runs this), or revisions
 of this repository, which are then built and installed into environments of their own under build/versions. Each measurement is
-a fresh process on the same cores; the ratio is that of the medians (or the best), and the spread says how much to believe it.
+a fresh process on the same cores; the ratio is that of the medians (or of the best), and the spread says how reliable it is.
 """
 
 import argparse
@@ -53,8 +53,8 @@ def main() -> None:
 def parse() -> argparse.Namespace:
     formatter = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(prog="python -m benchmarks.versions", description=__doc__, formatter_class=formatter)
-    parser.add_argument("old", help="Python executable or revision of the version before")
-    parser.add_argument("new", nargs="?", default=sys.executable, help="the same of the version now (default: this Python)")
+    parser.add_argument("old", help="Python executable or revision of the old version")
+    parser.add_argument("new", nargs="?", default=sys.executable, help="the new version, likewise (default: this Python)")
     parser.add_argument("--data", type=Path, help="folder with load.py and its sets; without it, scikit-learn's own sets")
     parser.add_argument("--groups", nargs="+", metavar="GROUP", default=list(GROUPS))
     parser.add_argument("--sets", nargs="+", metavar="SET")
@@ -65,7 +65,7 @@ def parse() -> argparse.Namespace:
 
 
 def environment(name: str) -> str:
-    """The Python of an environment that has this version: `name` itself, or one that is made for that revision."""
+    """The Python of an environment with this version: `name` itself, or that of an environment made for the revision `name`."""
     if Path(name).exists():
         return name
     revision = subprocess.run(
@@ -103,7 +103,7 @@ def task_for(case: Case, options: argparse.Namespace, model: Path) -> Task:
 
 
 def report(case: Case, before: list[Result], now: list[Result], summarise: Any) -> float:
-    """A row of the table; the ratio of the times of a fit."""
+    """Print a row of the table; return the ratio of the fit times."""
     old, new = (summarise([run["fit"] for run in runs]) for runs in (before, now))
     predict = [summarise([run["predict"] for run in runs]) for runs in (before, now)]
     spread = max(median([run["fit"] for run in runs]) / min(run["fit"] for run in runs) for runs in (before, now))

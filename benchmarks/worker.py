@@ -1,4 +1,4 @@
-"""What runs in a fresh process: ``measure`` one contestant on one problem, or ``judge`` the model it left behind.
+"""The work of a fresh process: ``measure`` one contestant on one problem, or ``judge`` the model that it saved.
 
     python -m benchmarks.worker measure '{"contestant": …}'      # a Task as JSON; prints what was measured as JSON
 
@@ -16,8 +16,8 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-EPSILON = 0.1  # of the standardised targets
-CALL_SECONDS = 1.0  # a call is repeated within a process only as long as this
+EPSILON = 0.1  # epsilon of regression, for standardised targets
+CALL_SECONDS = 1.0  # calls are repeated within a process for this long
 
 
 @dataclass(frozen=True)
@@ -42,13 +42,13 @@ class Task:
         return None if self.data is None else Path(self.data)
 
     def parameters(self, C: float, gamma: float) -> dict[str, float]:
-        """What every library calls the same: a machine has nu, or C (and regression the width of its tube, 0.1 for all)."""
+        """The parameters, which have the same names in every library: nu, or C (and for regression epsilon)."""
         price = {"C": C} if self.nu is None else {"nu": self.nu}
         return price | {"gamma": gamma} | ({"epsilon": EPSILON} if self.machine == "SVR" else {})
 
 
 def keep_to_cores(threads: int) -> None:
-    """The same cores for everyone: affinity binds TBB and OpenMP alike, the variables bind BLAS libraries."""
+    """Restrict this process to the first cores: affinity binds TBB and OpenMP, environment variables bind BLAS libraries."""
     for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ[variable] = str(threads)
     if hasattr(os, "sched_setaffinity"):
@@ -73,7 +73,7 @@ def measure(task: Task) -> dict[str, Any]:
     machine = contestant.machine(task.machine, task.cache_megabytes, **task.parameters(given.C, given.gamma))
     if hasattr(machine, "prepare"):
         machine.prepare(X, given.y)
-    watched: list[tuple[float, float]] = []  # what the progress bar knew: seconds and share of the work done
+    watched: list[tuple[float, float]] = []  # what the progress bar shows: seconds and share of the work done
     if task.contestant == OURS and task.fits == 1:
         machine.set_params(callbacks=[lambda progress: watched.append((progress.seconds, progress.fraction))])
 
@@ -128,8 +128,8 @@ def judge(task: Task) -> dict[str, Any]:
 
 
 def warm_up(contestant: Any, task: Task) -> None:
-    """Imports, thread pools, first-call costs: 300 points of three classes (of two for NuSVC: LIBSVM's Python interface makes no
-    room for the decisions of more) or with targets, in the same dtype and layout."""
+    """Pay for imports, thread pools and first calls on 300 samples of three classes or with targets, in the same dtype and
+    layout. (NuSVC gets two classes: LIBSVM's Python interface has no room for the decisions of more.)"""
     import numpy as np
     from scipy.sparse import csr_matrix
 
@@ -144,7 +144,7 @@ def warm_up(contestant: Any, task: Task) -> None:
 
 
 def score(machine: str, answers: Any, truth: Any) -> float:
-    """The accuracy; of regression R², of a one-class machine the share of inliers."""
+    """The score: accuracy for classes, R² for regression, the share of inliers for a one-class machine."""
     import numpy as np
 
     if machine == "OneClassSVM":
@@ -165,7 +165,7 @@ def seconds_of(call: Callable[[], Any], most: int, seconds: float) -> list[float
 
 
 def end_process_after(seconds: float) -> None:
-    """Let SIGALRM end this process, whatever native code it is in; 0 calls that off."""
+    """Let SIGALRM end this process, whatever native code it is in; 0 cancels that."""
     if hasattr(signal, "setitimer"):
         signal.setitimer(signal.ITIMER_REAL, seconds)
 

@@ -1,4 +1,4 @@
-"""Random problems for the whole library, and an independent judge of what it says about them.
+"""Random problems for the whole library, and an independent judge of its answers.
 
     generator     problem number i of seed s: an estimator, its parameters, data, targets and weights
     ├─ features   X, from well behaved to hostile

@@ -7,7 +7,7 @@ import os
 import sys
 from pathlib import Path
 
-#: Threads of each process: always as many, so that a problem goes the same way however many processes there are.
+#: Threads of each process: a fixed number, so that a problem runs the same way with any number of processes.
 THREADS = "2"
 
 
@@ -41,7 +41,7 @@ def main() -> int:
 
 def _parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        prog="python -m fuzz", description="Random problems, and a judge of what the library says."
+        prog="python -m fuzz", description="Give random problems to the library and judge its answers."
     )
     parser.add_argument(
         "part",
@@ -51,13 +51,13 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
         help="what to run (default: problems)",
     )
     amount = parser.add_mutually_exclusive_group()
-    amount.add_argument("--problems", type=int, help="how many (default: 1000; files: 2000)")
-    amount.add_argument("--seconds", type=float, help="for how long, instead of how many")
+    amount.add_argument("--problems", type=int, help="number of problems (default: 1000; files: 2000)")
+    amount.add_argument("--seconds", type=float, help="time to run for, instead of a number of problems")
     parser.add_argument("--seed", type=int, default=0, help="seed of all problems (default: 0)")
     parser.add_argument(
         "--from", dest="first", type=int, default=0, metavar="NUMBER", help="number of the first problem (default: 0)"
     )
-    parser.add_argument("--backend", default="native", help="native, reference, ... (default: native)")
+    parser.add_argument("--backend", default="native", help="backend of the library: native, reference, ... (default: native)")
     parser.add_argument("--jobs", type=int, default=2, help="worker processes (default: 2)")
     parser.add_argument(
         "--shrink",
@@ -65,10 +65,10 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
         type=int,
         default=8,
         metavar="COUNT",
-        help="kinds of finding to show an example of (default: 8)",
+        help="number of kinds of finding to show an example of (default: 8)",
     )
-    parser.add_argument("--only", help="faults: the scenarios whose name contains this")
-    parser.add_argument("--json", type=Path, help="write the table and all findings there")
+    parser.add_argument("--only", help="faults: run only scenarios whose name contains this text")
+    parser.add_argument("--json", type=Path, help="file to write the table and all findings to")
     return parser.parse_args(arguments)
 
 

@@ -1,10 +1,9 @@
 r"""Whether ``decision_function`` and ``predict`` say on the training set what the returned coefficients mean.
 
-A decision is sum_j beta_j k(x_j, x) + b. In an arithmetic with unit roundoff u, with d features and m support vectors,
-it may be off by about (m + d) u times the size of what is added up, sum_j |beta_j| M_j + |b| (see `exact_kernels`):
-that is the tolerance, with a factor of 4 and at least 32 for m + d. For kernels with an exponential it is at least
-`FLOOR` times that size: a squared distance from products may lose some digits, but not half of them. float32 data may
-be answered in float32.
+A decision is sum_j beta_j k(x_j, x) + b. In an arithmetic with unit roundoff u, with d features and m support vectors, it may be
+off by about (m + d) u times the size of what is added up, sum_j |beta_j| M_j + |b| (see `exact_kernels`): that is the tolerance,
+with a factor of 4 and 32 added to m + d. For kernels with an exponential it is at least `LEAST_RELATIVE_TOLERANCE` times that
+size: a squared distance from products may lose some digits, but not half of them. float32 data may be answered in float32.
 
 A predicted class is compared where the decisions it follows from are farther from a tie than the tolerance.
 """
@@ -24,15 +23,15 @@ from .findings import Finding
 from .oracle import Joint, Point, Ridge
 from .problems import Problem
 
-FLOOR = {np.dtype(np.float64): 1e-9, np.dtype(np.float32): 2.0**-17}
-FACTOR, TERMS = 4.0, 32
+LEAST_RELATIVE_TOLERANCE = {np.dtype(np.float64): 1e-9, np.dtype(np.float32): 2.0**-17}
+SAFETY, EXTRA_TERMS = 4.0, 32
 TRANSCENDENTAL = ("rbf", "laplacian", "exponential", "sigmoid")
 #: Kernel values below this may be flushed to zero, or to the smallest value that a fast exponential knows.
 UNDERFLOW = {np.dtype(np.float64): 1e-300, np.dtype(np.float32): 1e-36}
 
 
 def expected(model: Any, points: Sequence[Point]) -> tuple[Exact, Exact]:
-    """The decisions of all machines, a column each, and the sizes of what they are added up from."""
+    """The decisions of all machines, a column each, and the sizes of the terms that are added up in them."""
     intercepts = np.atleast_1d(getattr(model, "intercept_", 0.0)).astype(np.longdouble)
     if isinstance(points[0].machine, Ridge):
         return points[0].sums, points[0].sizes
@@ -44,7 +43,7 @@ def expected(model: Any, points: Sequence[Point]) -> tuple[Exact, Exact]:
 
 
 def _of_classes(model: Any, point: Point, intercepts: Exact) -> tuple[Exact, Exact]:
-    """The scores of a machine of all classes: a class without weight has its intercept alone."""
+    """The scores of a machine of all classes; the score of a class without weight is its intercept."""
     k = len(point.machine.B)
     if len(model.classes_) == 2:
         difference = point.sums[:, 1] - point.sums[:, 0]
@@ -57,14 +56,14 @@ def _of_classes(model: Any, point: Point, intercepts: Exact) -> tuple[Exact, Exa
 
 
 def check_answers(model: Any, problem: Problem, kernel: ExactKernel, points: Sequence[Point]) -> list[Finding]:
-    """What is wrong with the decisions and predictions for the training samples."""
+    """Findings about the decisions and predictions for the training samples."""
     decisions, sizes = expected(model, points)
     dtype = problem.X.dtype
-    n_terms = TERMS + kernel.n_features + len(getattr(model, "support_", problem.X))
-    tolerance = FACTOR * n_terms * float(np.finfo(dtype).eps) * sizes
+    n_terms = EXTRA_TERMS + kernel.n_features + len(getattr(model, "support_", problem.X))
+    tolerance = SAFETY * n_terms * float(np.finfo(dtype).eps) * sizes
     if kernel.name in TRANSCENDENTAL:
         total = max(float(np.abs(np.asarray(column, dtype=float)).sum()) for column in _coefficients(model))
-        tolerance = np.maximum(tolerance, FLOOR[dtype] * sizes) + UNDERFLOW[dtype] * total
+        tolerance = np.maximum(tolerance, LEAST_RELATIVE_TOLERANCE[dtype] * sizes) + UNDERFLOW[dtype] * total
     X = problem.arranged()
     findings = []
     values = given_decisions(model, X).reshape(decisions.shape)
@@ -87,7 +86,7 @@ def _coefficients(model: Any) -> Any:
 
 
 def given_decisions(model: Any, X: Any) -> NDArray[Any]:
-    """What the model says, a column for each machine."""
+    """The model's own decisions, a column for each machine."""
     if not hasattr(model, "decision_function"):
         return np.asarray(model.predict(X))
     shape = getattr(model, "decision_function_shape", None)

@@ -30,7 +30,7 @@ ENTRIES = 2**18  # kernel values held at a time
 
 
 class Block(NamedTuple):
-    """Kernel values, and the magnitudes of what they were computed from."""
+    """Kernel values and their magnitudes."""
 
     values: Exact
     magnitudes: Exact
@@ -48,7 +48,7 @@ class ExactKernel:
 
     @classmethod
     def of_callable(cls, function: Callable[[Any, Any], Any], X: NDArray[Any]) -> ExactKernel:
-        """The float64 matrix that the function gives is the kernel matrix."""
+        """The kernel of a callable: the float64 matrix that the function returns."""
         return cls("matrix", np.asarray(function(X, X), dtype=np.float64))
 
     def __len__(self) -> int:
@@ -70,7 +70,7 @@ class ExactKernel:
             return self._of_distances(_distances(A, B, absolute=self.name == "laplacian"))
 
     def largest_magnitude(self) -> Any:
-        """Of k(x, x), over all samples."""
+        """The largest magnitude of k(x, x) over all samples."""
         if self.name == "matrix":
             return np.abs(np.diag(self.X)).max().astype(Real)
         if self.name not in ("linear", "poly", "sigmoid"):
@@ -99,7 +99,7 @@ class ExactKernel:
 
 
 def kernel_sums(kernel: ExactKernel, coefficients: Exact) -> tuple[Exact, Exact]:
-    """K @ coefficients, and M @ |coefficients|: the sizes of what was added up. A column for each column."""
+    """K @ coefficients, and M @ |coefficients|, the sizes of the terms; a column for each column of coefficients."""
     support = np.flatnonzero(coefficients.any(axis=1))
     sums = np.zeros((len(kernel), coefficients.shape[1]), dtype=Real)
     sizes = np.zeros_like(sums)

@@ -14,13 +14,13 @@ from .judge import judge_error, judge_models
 from .pool import restart_clock
 from .problems import Problem, fit
 
-#: Seconds that the library may take for one problem, and that the oracle may.
+#: Seconds that the library and the oracle may take for one problem.
 LIMIT, ORACLE_LIMIT = 60.0, 600.0
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """How a problem went. ``status`` is that of the (last) model, or "refused", or the name of an error."""
+    """The result of a problem. ``status`` is the status of the (last) model, or "refused", or the name of an error."""
 
     estimator: str
     status: str
@@ -35,7 +35,7 @@ def examine_number(seed: int, number: int, backend: str) -> Verdict:
 
 
 def examine(problem: Problem, backend: str, limit: float = LIMIT) -> Verdict:
-    """Fit, predict and judge."""
+    """Fit a problem, predict, and judge the results."""
     name = f"C_path({problem.estimator})" if problem.path else problem.estimator
     restart_clock(limit)
     started = time.perf_counter()

@@ -1,5 +1,4 @@
-"""What goes wrong around a fit: forks, threads, Ctrl-C, little memory, full disks, deadlines, and input that is no
-input.
+"""Faults around a fit: forks, threads, Ctrl-C, little memory, full disks, deadlines, and invalid input.
 
 Each scenario is a function of a random generator that returns a sentence about what is wrong, or None. It runs in a
 worker process of its own, so that one that hangs or crashes is a finding and nothing more."""
@@ -29,8 +28,8 @@ from .pool import Lost, Pool, restart_clock
 LIMIT = 120.0  # seconds for one scenario
 PATIENCE = 30.0  # seconds for one child process
 INVALID_LIMIT = 15.0  # seconds for one call with invalid input
-INVALID_TIMES = 2  # calls of each kind
-LARGE = 3000  # samples: above the size from which the library uses all of its machinery
+CALLS_PER_INVALID_INPUT = 2  # calls with each kind of invalid input
+LARGE = 3000  # samples: enough for the library to decompose the problem
 
 Scenario = Callable[[Generator], str | None]
 
@@ -44,7 +43,7 @@ def training_set(rng: Generator, n: int, d: int = 5) -> tuple[Any, Any]:
 
 
 def fit_in_a_forked_child(rng: Generator) -> str | None:
-    """A fit in the parent starts threads; a forked child has none of them, and must not wait for them."""
+    """Fit in a forked child: a fit in the parent has started threads, which the child does not have and must not wait for."""
     import maxmargin
 
     X, y = training_set(rng, LARGE)
@@ -76,7 +75,7 @@ def _wait_for(child: int, who: str) -> str | None:
 
 
 def fits_in_several_threads(rng: Generator) -> str | None:
-    """Fits side by side give what they give one after the other."""
+    """Fits in several threads at once give the same results as one after the other."""
     import maxmargin
 
     sets = [training_set(rng, int(n)) for n in rng.integers(50, 1500, size=4)]
@@ -204,7 +203,7 @@ except MemoryError as error:
 
 
 def fit_with_little_memory(rng: Generator) -> str | None:
-    """With a limit on the address space: a result or a MemoryError."""
+    """A fit with a limit on the address space ends with a result or a MemoryError."""
     name = str(rng.choice(["SVC", "SVR", "NuSVC", "OneClassSVM", "KernelRegressor", "SVCCV", "qp", "loo"]))
     n = 1500 if name == "qp" else LARGE
     room = int(10.0 ** rng.uniform(5.5, 8.7))
@@ -225,7 +224,7 @@ def fit_with_little_memory(rng: Generator) -> str | None:
 
 
 def write_to_a_full_disk(rng: Generator) -> str | None:
-    """/dev/full refuses every byte: one line, exit code 2, no traceback."""
+    """Writing to /dev/full, which refuses every byte, ends with one line and exit code 2, without a traceback."""
     with tempfile.TemporaryDirectory() as folder:
         full = Path(folder) / f"full.{rng.choice(['joblib', 'png', 'pdf', 'svg', 'txt'])}"
         full.symlink_to("/dev/full")
@@ -263,7 +262,7 @@ def write_to_a_full_disk(rng: Generator) -> str | None:
 
 
 def file_size_limit(rng: Generator) -> str | None:
-    """A disk that becomes full in the middle of a file: one line, and no half of a model is left as if it were one."""
+    """A disk that becomes full in the middle of a file ends the command with one line, and no incomplete model is left behind."""
     with tempfile.TemporaryDirectory() as folder:
         data, model = Path(folder) / "data.csv", Path(folder) / "model.joblib"
         X, y = training_set(rng, 300, 3)
@@ -309,11 +308,11 @@ def stop_at_a_deadline(rng: Generator) -> str | None:
     return None
 
 
-# --- input that is none ----------------------------------------------------------------------------------------------
+# --- invalid input ---------------------------------------------------------------------------------------------------
 
 
 def invalid_input(rng: Generator, name: str) -> str | None:
-    """Arrays that no caller should pass: one clear sentence, not a crash."""
+    """Invalid arrays are refused with one clear sentence, not with a crash."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -338,7 +337,7 @@ SCENARIOS: dict[Scenario, int] = {
 
 
 def run(seed: int, only: str | None) -> int:
-    """All scenarios, each as often as the table says, one at a time; the exit status."""
+    """Run all scenarios, each as often as the table says, one at a time; return the exit status."""
     started, runs, findings = time.perf_counter(), Counter[str](), Counter[str]()
     seen = set[str]()
 
@@ -352,9 +351,9 @@ def run(seed: int, only: str | None) -> int:
             seen.add(text)
 
     if only is None or only in invalid_input.__name__:
-        for damages_memory in (False, True):  # after what may have written anywhere, a process is not used again
+        for damages_memory in (False, True):  # a process that may have damaged its memory is not used again
             names = [name for name in INVALID if name.startswith("CSR") == damages_memory]
-            tries = [((name, number), (name, seed, number)) for name in names for number in range(INVALID_TIMES)]
+            tries = [((name, number), (name, seed, number)) for name in names for number in range(CALLS_PER_INVALID_INPUT)]
             with Pool(1, fresh=damages_memory) as pool:
                 for (name, _), result in pool.run(examine_invalid, tries):
                     note(invalid_input.__name__, name, result)

@@ -1,4 +1,4 @@
-"""Dual points that satisfy their constraints, near one that may not.
+"""Dual points that satisfy their constraints, near a point that may not.
 
 Only a feasible point bounds the optimum from below. The Euclidean projection onto {l <= beta <= u, sum beta = t} is
 clip(beta - s) with the shift s at which its sum, which falls with s, is t. Another way to mend the sum of a machine
@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 
 from .exact_kernels import Exact, Real
 
-HALVINGS = 200  # of the interval that holds the shift: more than 80-bit numbers have digits
+HALVINGS = 200  # halvings of the interval that holds the shift: more than 80-bit numbers have digits
 
 
 @dataclass(frozen=True)
 class Group:
-    """Variables with a sum to keep."""
+    """Variables with a given sum."""
 
     members: NDArray[np.bool_]
     total: Any
@@ -43,7 +43,7 @@ def feasible_points(beta: Exact, lower: Exact, upper: Exact, groups: Sequence[Gr
 
 
 def _project_support(beta: Exact, lower: Exact, upper: Exact, total: Any) -> Exact:
-    """Over the support vectors, so that they stay few; over all variables where those cannot have the sum."""
+    """Project over the support vectors, so that they stay few; over all variables if the support vectors cannot reach the sum."""
     support = beta != 0
     result = np.clip(Real(0), lower, upper) + np.zeros_like(beta)
     if support.any() and lower[support].sum() <= total <= upper[support].sum() and (result[~support] == 0).all():
@@ -82,7 +82,7 @@ def _shrink_heavier_side(beta: Exact) -> Exact:
 
 
 def project_onto_simplex(shares: Exact, totals: Exact) -> Exact:
-    """Each column of `shares` onto {S >= 0, sum = total} (Held, Wolfe and Crowder 1974)."""
+    """Project each column of `shares` onto {S >= 0, sum = total} (Held, Wolfe and Crowder 1974)."""
     descending = -np.sort(-shares, axis=0)
     excess = (np.cumsum(descending, axis=0) - totals) / np.arange(1, len(shares) + 1)[:, None]
     last = (descending > excess).sum(axis=0) - 1

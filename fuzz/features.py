@@ -1,6 +1,6 @@
 """Samples: from well behaved to hostile.
 
-A set is a base (how the points lie) and, with some luck, a hardship or two (scales, offsets, outliers, duplicates).
+A set has a base (the distribution of the points) and, at random, a hardship or two (scales, offsets, outliers, duplicates).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def choose(rng: Generator, weights: dict[Any, float]) -> Any:
 
 
 def power_of_ten(rng: Generator, low: float, high: float) -> float:
-    """10 to a power between the two, with few digits half of the time."""
+    """10 to a power between `low` and `high`, rounded to few digits half of the time."""
     value = 10.0 ** rng.uniform(low, high)
     return float(f"{value:.1g}") if rng.random() < 0.5 else float(value)
 
@@ -107,7 +107,7 @@ def global_scale(rng: Generator, X: Matrix) -> Matrix:
 
 
 def large_offset(rng: Generator, X: Matrix) -> Matrix:
-    """As columns of dates have it: Unix time stamps are 1.6e9 seconds, years are 2024."""
+    """Add an offset as columns of dates have it: Unix time stamps are 1.6e9 seconds, years are 2024."""
     X[:, rng.integers(X.shape[1])] += choose(rng, {1.6e9: 2, 2024.0: 1, 1e5: 1, -1e7: 1})
     return X
 

@@ -74,7 +74,7 @@ def _model_text(model: Any, pairs: list[str], y: Any) -> str:
 
 
 def run(problems: int, seconds: float | None, seed: int, first: int, jobs: int) -> int:
-    """Damage and read files; the exit status."""
+    """Damage and read files; return the exit status."""
     started, done, kinds = time.perf_counter(), 0, Counter[str]()
     outcomes = Counter[str]()
 
@@ -106,7 +106,7 @@ def run(problems: int, seconds: float | None, seed: int, first: int, jobs: int) 
 
 
 def damaged(folder: str, seed: int, number: int) -> tuple[str, str, list[str], bytes]:
-    """The name of file `number`, what is done with it, what happened to it, and its bytes."""
+    """File `number`: its name, the call that reads it, its kinds of damage, and its bytes."""
     rng = np.random.default_rng([seed, number])
     files = originals(folder)
     name = sorted(files)[int(rng.integers(len(files)))]
@@ -116,7 +116,7 @@ def damaged(folder: str, seed: int, number: int) -> tuple[str, str, list[str], b
 
 
 def examine_file(folder: str, seed: int, number: int) -> tuple[str, list[str], str, list[Finding], bytes]:
-    """What was done, the damage, how it ended, the findings, the bytes."""
+    """Damage and read one file; return the call, the damage, the outcome, the findings and the bytes."""
     restart_clock(LIMIT + 30.0)  # for the first imports
     name, call, damage, content = damaged(folder, seed, number)
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, resource.getrlimit(resource.RLIMIT_AS)[1]))
@@ -145,7 +145,7 @@ def _read(path: Path, call: str) -> tuple[str, list[Finding]]:
 
 
 def _command(path: Path, folder: Path, call: str) -> tuple[str, list[Finding]]:
-    """The command line in this process."""
+    """Run the command line in this process; return the outcome and the findings."""
     from click.testing import CliRunner
 
     from maxmargin.cli.commands import maxmargin as command
@@ -175,7 +175,7 @@ def _command(path: Path, folder: Path, call: str) -> tuple[str, list[Finding]]:
 
 
 def _unclear(message: str, check: str) -> list[Finding]:
-    """A message that is not one line of a length that people read."""
+    """A finding if the message is not a single line of readable length."""
     if not message.strip() or "\n" in message.strip() or len(message) > LONGEST_LINE or "Traceback" in message:
         return [Finding("EXCEPTION", f"{check}: unclear message", f"{len(message)} characters: {message[:300]!r}")]
     return []

@@ -1,4 +1,4 @@
-"""What a finding is."""
+"""Findings: their kinds and their data."""
 
 from __future__ import annotations
 

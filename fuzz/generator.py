@@ -28,9 +28,9 @@ ESTIMATORS = {
 #: Above this many variables the library decomposes a problem and computes its kernel in float32.
 LARGE = 1024
 SHARE_OF_LARGE = 0.03
-#: Samples up to which the slow ones are asked: textbook solvers, searches, and kernels that are functions.
-FEW = 60
-#: Seconds that a textbook solver may take: they are slow by nature, but have to keep to this.
+#: Largest number of samples for slow estimators: textbook solvers, searches, and callable kernels.
+MOST_FOR_SLOW = 60
+#: Time limit, in seconds, of textbook solvers, which are slow by nature.
 PATIENCE = 1.0
 KERNELS = {
     "rbf": 30,
@@ -52,7 +52,7 @@ def generate(seed: int, number: int) -> Problem:
     large = rng.random() < SHARE_OF_LARGE and not estimator.endswith("CV")
     n, d = _size(rng, large)
     if estimator.endswith("CV"):
-        n = min(n, FEW) + 15
+        n = min(n, MOST_FOR_SLOW) + 15
     kernel = choose(rng, KERNELS)
     if large and kernel in ("precomputed", "callable"):
         kernel = "rbf"
@@ -80,7 +80,7 @@ def generate(seed: int, number: int) -> Problem:
 
 
 def _size(rng: Generator, large: bool) -> tuple[int, int]:
-    """Samples and features."""
+    """The numbers of samples and features."""
     if large:
         return int(rng.integers(LARGE + 76, 3501)), int(rng.integers(1, 9))
     n = int(rng.integers(121, 401)) if rng.random() < 0.1 else int(np.exp(rng.uniform(np.log(2), np.log(121))))
@@ -126,7 +126,7 @@ def _kernel(rng: Generator, kernel: str) -> dict[str, Any]:
 
 
 def _matrix(rng: Generator, X: Any) -> Any:
-    """A kernel matrix to hand over as it is."""
+    """A precomputed kernel matrix."""
     name = choose(rng, {"rbf": 2, "linear": 2, "poly": 1})
     X = X[:, :40]
     spread = float(X.astype(float).var())
@@ -222,7 +222,7 @@ def _of_svc(rng: Generator, problem: Problem, large: bool) -> dict[str, Any]:
         if np.isinf(params["C"]):
             params["C"] = 1.0
         return params
-    if large or len(problem.X) > FEW or rng.random() < 0.7:
+    if large or len(problem.X) > MOST_FOR_SLOW or rng.random() < 0.7:
         return params
     solvers = {"block-smo": 1.0, "smo-simple": 1.0, "smo-platt": 1.0, "dual-ascent": 1.0, "qp": 1.0}
     if problem.params["kernel"] == "linear" and np.isfinite(params["C"]):
@@ -276,7 +276,7 @@ def _search(rng: Generator, problem: Problem) -> Problem:
 
 
 def _with_history(rng: Generator, problem: Problem, large: bool) -> Problem:
-    """Rarely: a path of C, or a warm start from another C or tol."""
+    """The problem, rarely with a path of C, or with a warm start from another C or tol."""
     luck = rng.random()
     if large or problem.estimator not in ("SVC", "SVR", "NuSVR") or luck > 0.04:
         return problem

@@ -1,7 +1,7 @@
-"""Whether an input deserves to be refused.
+"""Whether an input may be refused.
 
-A library may refuse what has no solution or no meaning in float64. What it may not do is refuse ordinary data.
-Between the two lies what is hard but possible; there a refusal is no finding, but `harm` has to name the reason."""
+A library may refuse input that has no solution or no meaning in float64. It may not refuse ordinary data. Input that is
+hard but possible lies between the two; its refusal is not a finding, but `harm` has to name the reason."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import numpy as np
 from .exact_kernels import ExactKernel
 from .problems import Problem
 
-LARGEST_VALUE, SMALLEST_VALUE = 1e20, 1e-20  # of kernel values that are ordinary
+LARGEST_VALUE, SMALLEST_VALUE = 1e20, 1e-20  # range of ordinary kernel values
 LARGEST_TARGET = 1e12
-DRAW = 200  # samples whose kernel matrix is looked at
+MOST_SAMPLES = 200  # samples whose kernel matrix is examined
 
 
 def harm(problem: Problem) -> str | None:
-    """Why a refusal is understandable; None if it is not."""
+    """The reason why a refusal is acceptable; None if it is not."""
     return _in_weights(problem) or _in_targets(problem) or _in_kernel(problem)
 
 
@@ -63,9 +63,9 @@ def _weighted_variance(problem: Problem) -> float:
 
 
 def _in_kernel(problem: Problem) -> str | None:
-    """Values that are not finite or extreme; a ridge that is nothing beside them."""
-    X = problem.X[:DRAW, :DRAW] if problem.precomputed else problem.X[:: -(-len(problem.X) // DRAW)]
-    if not problem.precomputed:  # and the largest, which a draw may miss
+    """Kernel values that are extreme or not finite; a ridge term that is negligible beside them; an indefinite kernel."""
+    X = problem.X[:MOST_SAMPLES, :MOST_SAMPLES] if problem.precomputed else problem.X[:: -(-len(problem.X) // MOST_SAMPLES)]
+    if not problem.precomputed:  # and the largest sample, which the selection may miss
         X = np.vstack([X, problem.X[[int(np.abs(problem.X).max(axis=1).argmax())]]])
     kernel, gamma = problem.params["kernel"], problem.params.get("gamma", "scale")
     if callable(kernel):

@@ -1,4 +1,4 @@
-r"""What counts as a finding.
+r"""The judge: which results count as findings.
 
 A status that says converged is a promise about each machine of the model, and the certificate must say the same:
 
@@ -35,9 +35,9 @@ from .returned import class_weights, exact_kernel, machines_of
 
 GAP_TOL = 1e-3  # the default of every estimator
 RIDGE_TOL = {"sgd": 1e-3, "cg": 1e-10, "cholesky": 1e-10}  # what tol="auto" of KernelRegressor means
-NOTHING = 1e-15  # of the objective of a machine that does nothing: an objective that is zero but for rounding
+ZERO_OBJECTIVE = 1e-15  # an objective below this share of that of the machine w = 0 is zero up to rounding
 RESIDUAL = 1e-9  # rounding level of box and equality residuals, relative
-SLACK = 1e-6  # of a tolerance, for a comparison of numbers that were rounded
+SLACK = 1e-6  # relative allowance in comparisons with a tolerance, because numbers are rounded
 INDEFINITE = -1e-3  # times the largest eigenvalue: a kernel that is clearly not positive semi-definite
 MOST_FOR_EIGENVALUES = 300  # support vectors
 LONGEST_MESSAGE = 600  # characters of a clear sentence
@@ -47,7 +47,7 @@ LONGEST_MESSAGE = 600  # characters of a clear sentence
 
 
 def judge_error(error: Exception, problem: Problem) -> list[Finding]:
-    """Anything but a clear sentence about input that deserves it."""
+    """A finding, unless the error is a clear sentence about input that may be refused."""
     name = type(error).__name__
     text = f"{name}: {' '.join(str(error).split())[:300]}"
     if not isinstance(error, ValueError | TypeError):
@@ -75,7 +75,7 @@ def _is_ours(error: Exception) -> bool:
 
 
 def _first_words(text: str) -> str:
-    """Words without numbers, by which the same error is known again."""
+    """The first words of a message without its numbers, which identify the error."""
     words = [word for word in text.split() if not any(ch.isdigit() for ch in word)]
     return " ".join(words[:5])
 
@@ -84,7 +84,7 @@ def _first_words(text: str) -> str:
 
 
 def judge_models(models: Sequence[Any], problem: Problem, caught: Sequence[warnings.WarningMessage]) -> list[Finding]:
-    """All that is wrong with the models of a problem, each kind of finding once."""
+    """The findings about the models of a problem, each kind once."""
     findings = _judge_warnings(models, caught)
     for model in models:
         if problem.estimator in SEARCHES:
@@ -107,7 +107,7 @@ def _judge_warnings(models: Sequence[Any], caught: Sequence[warnings.WarningMess
 
 
 def judge_search(model: Any, gap_tol: float | None) -> list[Finding]:
-    """Every fit of a grid is certified, so converged means that each has its gap."""
+    """Findings about a search: every fit of a converged grid must have a gap within gap_tol."""
     if not model.status_.converged:
         return []
     gaps = [values for name, values in model.cv_results_.items() if name.endswith("_relative_gap")]
@@ -124,7 +124,7 @@ def judge_search(model: Any, gap_tol: float | None) -> list[Finding]:
 
 
 def judge_model(model: Any, problem: Problem) -> list[Finding]:
-    """One fitted machine, regressor or multi-class model."""
+    """Findings about one fitted machine, regressor or multi-class model."""
     findings = _not_finite(model) or _wrong_attributes(model, problem)
     if findings:
         return findings
@@ -154,7 +154,7 @@ def judge_model(model: Any, problem: Problem) -> list[Finding]:
 
 
 def _not_finite(model: Any) -> list[Finding]:
-    """NaN or infinity where there has to be a number."""
+    """Findings of NaN or infinity in attributes and certificates that must be finite."""
     for name in ("dual_coef_", "intercept_", "rho_", "epsilon_", "offset_", "gamma_"):
         value = getattr(model, name, None)
         if value is None:
@@ -174,7 +174,7 @@ def _not_finite(model: Any) -> list[Finding]:
 
 
 def _wrong_attributes(model: Any, problem: Problem) -> list[Finding]:
-    """Attributes that follow from the data alone: classes, class weights, gamma, support vectors."""
+    """Findings about attributes that follow from the data alone: classes, class weights, gamma, support vectors."""
     findings = []
     if problem.classifies:
         if not np.array_equal(model.classes_, np.unique(problem.y)):
@@ -199,7 +199,7 @@ def _wrong_attributes(model: Any, problem: Problem) -> list[Finding]:
 
 
 def _wrong_gamma(model: Any, problem: Problem) -> list[Finding]:
-    """gamma_ is what was asked for: 'scale' is 1 / (n_features Var X), weighted; 'auto' is 1 / n_features."""
+    """A finding if gamma_ does not follow its rule: 'scale' is 1 / (n_features Var X), weighted; 'auto' is 1 / n_features."""
     if callable(model.kernel) or model.kernel in ("linear", "precomputed"):
         return []
     gamma, sigma = model.gamma, model.sigma
@@ -227,8 +227,8 @@ def _optimism(part: Any, truth: Truth, of: str, ridge: bool, at_its_word: bool) 
     """`at_its_word`: of a callable, whose entries are taken as they are."""
     findings = []
     allowed = part.gap + OPTIMISM * truth.size + truth.gap_error + (truth.float64_error if at_its_word else 0.0)
-    if truth.size <= NOTHING * truth.natural:  # the objective itself is rounding
-        allowed += NOTHING * truth.natural
+    if truth.size <= ZERO_OBJECTIVE * truth.natural:  # the objective itself is rounding
+        allowed += ZERO_OBJECTIVE * truth.natural
     if not truth.gap <= allowed and not math.isinf(part.gap) and not math.isinf(truth.gap_error):
         text = f"true gap{of} {truth.gap:.6g}, certificate {part.gap:.6g} (objective {truth.size:.6g})"
         check = "gap" if truth.gap > allowed + truth.float64_error else "gap, by less than float64 can know"
@@ -244,7 +244,7 @@ def _optimism(part: Any, truth: Truth, of: str, ridge: bool, at_its_word: bool) 
 
 
 def _contradictions(model: Any, gap_tol: float | None, part: Any, truth: Truth, of: str) -> list[Finding]:
-    """Where the status says converged: what the certificate and the oracle have against it."""
+    """Findings where the status says converged and the certificate or the oracle contradicts it."""
     status = model.status_
     if not status.converged:
         return []
@@ -284,7 +284,7 @@ def _tol(model: Any) -> float:
 
 
 def _judge_whole(certificate: Any) -> list[Finding]:
-    """A gap is primal less dual; and what the certificate says of all machines together is the sum of its parts."""
+    """Findings about the whole certificate: its gap must be primal minus dual, and the sum of the gaps of its parts."""
     if not math.isfinite(certificate.gap):
         return []
     scale = max(abs(certificate.primal), abs(certificate.dual), certificate.gap)
@@ -298,7 +298,7 @@ def _judge_whole(certificate: Any) -> list[Finding]:
 
 
 def _indefinite(model: Any, problem: Problem, kernel: Any) -> list[Finding]:
-    """A kernel that is not positive semi-definite has no duality gap to close, so nothing about it is converged."""
+    """A finding if the status says converged and the kernel is not positive semi-definite: it has no duality gap to close."""
     support = np.asarray(getattr(model, "support_", np.arange(len(kernel))))
     if model.kernel in ("linear", "rbf", "laplacian", "exponential") or not 0 < len(support) <= MOST_FOR_EIGENVALUES:
         return []

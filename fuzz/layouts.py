@@ -1,4 +1,4 @@
-"""The same numbers in memory in many ways. What a library computes from them must not depend on it.
+"""Memory layouts: the same numbers stored in many ways. The results of a library must not depend on the layout.
 
 All layouts hold exactly the values of the dense array they are made from: where CSR has an entry twice, its two
 parts are halves of a binary number and add up exactly."""

@@ -73,12 +73,12 @@ class Machine(ABC):
 
     @abstractmethod
     def slopes(self, f: Exact) -> tuple[Exact, Exact]:
-        """By how much the dual objective (to be minimised) grows if a variable rises, and shrinks if it falls."""
+        """The slopes of the dual objective (to be minimised) when a variable rises, and when it falls."""
 
     @property
     @abstractmethod
     def linear(self) -> Exact:
-        """The size of what is added to f in a slope."""
+        """The size of the term that is added to f in a slope."""
 
     @property
     @abstractmethod
@@ -87,8 +87,8 @@ class Machine(ABC):
 
     @abstractmethod
     def natural(self, dual_size: Any) -> Any:
-        """The size of an objective that matters: that of a machine that does nothing; where that has none, and the box
-        bounds the coefficients, what the dual value is added up from."""
+        """The size of an objective that matters: the objective of the machine w = 0; if that is zero and the box bounds the
+        coefficients, the size of the terms of the dual value."""
 
     @property
     def hidden(self) -> Any:
@@ -110,7 +110,7 @@ class Machine(ABC):
 
     @property
     def width(self) -> Exact:
-        """What a distance from a bound is relative to."""
+        """The width of the box, to which a distance from a bound is relative."""
         largest = np.abs(self.beta).max(initial=0)
         return np.where(np.isfinite(self.upper - self.lower), np.maximum(self.upper, -self.lower), largest)
 
@@ -159,7 +159,7 @@ class Machine(ABC):
 
 
 def _of_squared_loss(machine: Classification | Regression) -> Exact:
-    """|beta_i| / (2 C_i): what the slope has besides if the loss is squared."""
+    """The further term |beta_i| / (2 C_i) of the slope with a squared loss."""
     if not machine.squared or np.isinf(machine.cost).any():
         return np.zeros_like(machine.beta)
     return np.where(machine.cost > 0, np.abs(machine.beta) / (2 * np.where(machine.cost > 0, machine.cost, 1)), 0)
@@ -213,7 +213,7 @@ class Classification(Machine):
         return self.signs @ beta - half_norm - self._curvature(beta)
 
     def _curvature(self, beta: Exact) -> Any:
-        """sum_i beta_i^2 / (4 C_i), of the squared loss."""
+        """The term sum_i beta_i^2 / (4 C_i) of the squared loss."""
         if not self.squared or self.hard:
             return Real(0)
         part = self.cost > 0
@@ -373,7 +373,7 @@ class NuRegression(Machine):
         return f - self.y, f - self.y
 
     def directions(self, f: Exact) -> Iterator[tuple[Exact, Exact]]:
-        """Of the two halves; nothing where they overlap, because the difference does not show where."""
+        """The slopes of the two halves; none for variables where the halves may overlap, which beta does not show."""
         if np.abs(self.beta).sum() < (1 - Real(1e-9)) * self.share:
             return
         slope, zero = f - self.y, self.is_zero()
@@ -382,7 +382,7 @@ class NuRegression(Machine):
         yield slope[down], slope[self.may_fall()]
 
     def equality_residual(self) -> float:
-        """Relative to the sums of the two halves, which may cancel in beta."""
+        """The residual relative to the sums of the two halves, which may cancel in beta."""
         if not self.share:
             return 0.0
         return float(max(abs(self.beta.sum()), np.abs(self.beta).sum() - self.share) / self.share)

@@ -1,4 +1,4 @@
-"""Damage to text files: what a disk, an editor, a download or a spreadsheet does to them, and what nobody expects."""
+"""Damage to text files: what a disk, an editor, a download or a spreadsheet does to them, and unexpected content."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def hostile_line(rng: Generator, content: bytes) -> bytes:
 
 
 def hostile_word(rng: Generator, content: bytes) -> bytes:
-    """Another word in place of one between spaces, commas or colons."""
+    """Replace a word between spaces, commas or colons by another one."""
     word = HOSTILE_WORDS[int(rng.integers(len(HOSTILE_WORDS)))]
     start = _place(rng, content)
     while start > 0 and content[start - 1 : start] not in (b" ", b",", b"\n", b":", b";"):

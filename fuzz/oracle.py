@@ -1,4 +1,4 @@
-r"""What a returned model is worth: primal value, dual value, gap and violations, in 80-bit arithmetic.
+r"""The oracle: the true primal value, dual value, gap and violations of a returned model, in 80-bit arithmetic.
 
 Taken from the model are its coefficients, support, intercepts and what else it found (rho, epsilon), never its
 certificate. The primal value is that of the model as it is kept. The dual value is the largest of the feasible points
@@ -22,10 +22,10 @@ from .exact_kernels import ROUNDING, Exact, ExactKernel, Real, kernel_sums
 from .feasible import project_onto_simplex
 from .machines import AT_BOUND, Machine, NuClassification
 
-OPTIMISM = 1e-9  # of the objective, or of the unit of a decision: what a certificate may fall short of the truth
-AS_GOOD_AS_FEASIBLE = 1e-13  # residuals, relative: no point that is nearer to the constraints need be found
-ROUGHLY = 1e-6  # of the unit of a decision: the largest error of a slope that is put down to rounding
-FLOAT64 = 16.0 * float(np.finfo(np.float64).eps)  # of a sum in float64, relative to the size of its terms
+OPTIMISM = 1e-9  # by how much a certificate may be below the truth, relative to the objective or the unit of a decision
+AS_GOOD_AS_FEASIBLE = 1e-13  # relative residuals of a point that counts as feasible as it is
+LARGEST_ROUNDING = 1e-6  # largest error of a slope that counts as rounding, relative to the unit of a decision
+FLOAT64 = 16.0 * float(np.finfo(np.float64).eps)  # rounding error of a float64 sum, relative to the size of its terms
 
 
 @dataclass(frozen=True)
@@ -51,19 +51,18 @@ class Truth:
 
     @property
     def size(self) -> float:
-        """What a gap is relative to."""
+        """The size of the objective, to which a gap is relative."""
         return max(abs(self.primal), abs(self.dual))
 
     @property
     def unknown_violation(self) -> float:
-        """What float64 cannot know of the violation, in the same way."""
-        return self.violation_doubt + min(self.violation_error, ROUGHLY * self.unit) + OPTIMISM * self.unit
+        """The part of the violation that float64 cannot know, limited as in `relative_gap`."""
+        return self.violation_doubt + min(self.violation_error, LARGEST_ROUNDING * self.unit) + OPTIMISM * self.unit
 
     @property
     def relative_gap(self) -> float:
-        """The gap less what the oracle cannot know of it; and less what float64 cannot, as long as that is small beside a
-        natural objective: a model with absurd coefficients is not forgiven because its rounding errors are absurd as
-        well."""
+        """The gap less the part that the oracle cannot know, and less the part that float64 cannot know if that is small beside a
+        natural objective: a model with huge coefficients is not excused by its huge rounding errors."""
         unknown = self.gap_error + min(self.float64_error, OPTIMISM * max(self.natural, self.size))
         known = max(self.gap - unknown, 0.0)
         return known / self.size if self.size > 0 else (0.0 if known == 0 else float("inf"))

@@ -1,8 +1,8 @@
 """Worker processes that may hang or crash: each loses the task it had, and a new one takes its place.
 
 A task is a function of a module (so that it can be pickled) and its arguments. Its clock starts when it is handed
-out, and again when it calls `restart_clock`, for instance between what is under test and what tests it. Of a process
-that hangs or crashes the place in the Python code is told, as far as it can be known."""
+out, and again when it calls `restart_clock`, for instance between the code under test and the code that tests it. For a
+process that hangs or crashes, the place in the Python code is reported, if it is known."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
-#: Seconds until a task that sets no limit is given up; a fresh process imports the library within them.
+#: Time limit, in seconds, of a task that sets none; it includes the import of the library in a fresh process.
 LIMIT = 120.0
 
 _to_parent: Connection | None = None
@@ -28,20 +28,20 @@ _to_parent: Connection | None = None
 
 @dataclass(frozen=True)
 class Lost:
-    """What is left of a task whose process hung or died: the kind of finding, and a sentence."""
+    """The result of a task whose process hung or died: the kind of finding, and a sentence."""
 
     kind: str
     text: str
 
 
 def restart_clock(limit: float) -> None:
-    """The task that runs in this process has so many seconds from now on."""
+    """Give the task that runs in this process `limit` seconds from now on."""
     if _to_parent is not None:
         _to_parent.send(("clock", limit))
 
 
 def _work(connection: Connection, places: str) -> None:
-    """The life of a worker; `places` is the file where a crash writes its stack."""
+    """The loop of a worker; `places` is the file to which a crash writes its stack."""
     global _to_parent
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends the workers
     with open(places, "w") as file:
@@ -61,7 +61,7 @@ def _work(connection: Connection, places: str) -> None:
 
 
 class Worker:
-    """One process and what it is doing."""
+    """One process and its present task."""
 
     def __init__(self) -> None:
         context = multiprocessing.get_context("spawn")
@@ -97,7 +97,7 @@ class Worker:
 
 
 class Pool:
-    """So many workers; a context manager that ends them. `fresh` gives each task a process of its own."""
+    """A pool of `jobs` workers; a context manager that ends them. `fresh` gives each task a process of its own."""
 
     def __init__(self, jobs: int, fresh: bool = False) -> None:
         self._workers = [Worker() for _ in range(jobs)]
@@ -113,7 +113,7 @@ class Pool:
     def run(
         self, function: Callable[..., Any], tasks: Iterable[tuple[Any, tuple[Any, ...]]]
     ) -> Iterator[tuple[Any, Any]]:
-        """(name, result) of each task (name, arguments), as they are done; a result may be `Lost`."""
+        """Yield (name, result) of each task (name, arguments) when it is done; a result may be `Lost`."""
         queue = iter(tasks)
         for worker in self._workers:
             self._feed(worker, function, queue)
@@ -157,7 +157,7 @@ class Pool:
         return _NOTHING
 
     def _replaced(self, worker: Worker) -> Worker:
-        """The worker, or a new one if it is dead or spent."""
+        """The worker, or a new one if it is dead or must not be used again."""
         if worker.process.is_alive() and not self._fresh:
             return worker
         worker.end()

@@ -1,4 +1,4 @@
-"""What a problem is, and how it is given to the library."""
+"""Problems, and how they are given to the library."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Problem:
         return arrange(self.X, self.layout)
 
     def take(self, rows: NDArray[Any]) -> Problem:
-        """The problem of some of the samples."""
+        """The problem restricted to some of the samples."""
         X = self.X[np.ix_(rows, rows)] if self.precomputed else self.X[rows]
         y = None if self.y is None else self.y[rows]
         weights = None if self.sample_weight is None else self.sample_weight[rows]
@@ -63,14 +63,14 @@ class Problem:
 
 
 def spell(value: Any) -> str:
-    """A parameter as Python has it."""
+    """A parameter value as Python code."""
     if callable(value):
         return str(value.__name__)
     return "np.inf" if isinstance(value, float) and np.isinf(value) else repr(value)
 
 
 def make_estimator(problem: Problem, backend: str) -> Any:
-    """The estimator with its parameters. A version without ``gap_tol`` somewhere is asked without it."""
+    """The estimator with its parameters; ``gap_tol`` is left out if this version of the estimator does not have it."""
     kind = getattr(maxmargin, problem.estimator)
     params = dict(problem.params)
     if "gap_tol" not in inspect.signature(kind).parameters:

@@ -39,7 +39,7 @@ def sample_weights(problem: Problem) -> Exact:
 
 
 def class_weights(model: Any, problem: Problem) -> Exact:
-    """The factor of each class, from what was asked for: balanced is total weight / (classes x weight of the class)."""
+    """The weight of each class by its definition: balanced is total weight / (classes x weight of the class)."""
     classes = np.unique(problem.y)
     spec = model.class_weight
     if spec is None:
@@ -82,7 +82,7 @@ def machines_of(model: Any, problem: Problem) -> list[Any]:
 
 
 def pairs_and_signs(labels: NDArray[np.intp], n_classes: int, strategy: str) -> Iterator[tuple[Any, Any, int | None]]:
-    """The members of each binary machine, their signs, and its row of coefficients (None: as one-vs-one has them)."""
+    """The members of each binary machine, their signs, and its row of coefficients (None: in the one-vs-one layout)."""
     everyone = np.arange(len(labels))
     if n_classes == 2:
         yield everyone, np.where(labels == 1, 1, -1), 0
@@ -121,7 +121,7 @@ def _binary(model: Any, problem: Problem) -> Iterator[Any]:
 
 
 def _nu(model: Any, members: Any, beta: Exact, bias: Any, signs: Exact, weight: Exact, index: int) -> NuClassification:
-    """The solution was divided by rho, or not where that is no margin: whichever makes the class sums right."""
+    """The machine of a NuSVC. Its solution was divided by rho, unless rho is not positive; the class sums tell which."""
     rho, nu = Real(np.atleast_1d(model.rho_)[index]), Real(model.nu)
     total = nu * weight.sum()
     as_is = abs(np.abs(beta).sum() - total)

@@ -19,7 +19,7 @@ from .reproduce import script
 from .shrink import shrink
 
 SHRINK_SECONDS = 60.0  # for one example
-SHORT_LIMIT = 10.0  # seconds after which a smaller example of a hang counts as one
+SHORT_LIMIT = 10.0  # seconds after which a shrunk example counts as a hang
 
 
 @dataclass
@@ -38,7 +38,7 @@ class Options:
 
 @dataclass
 class Tally:
-    """What is known so far."""
+    """The counts and findings so far."""
 
     started: float = field(default_factory=time.perf_counter)
     problems: int = 0
@@ -58,7 +58,7 @@ class Tally:
         return time.perf_counter() - self.started
 
     def add(self, number: int, estimator: str, result: Verdict | Lost) -> tuple[Finding, ...]:
-        """Count one problem; its findings."""
+        """Count one problem; return its findings."""
         self.problems += 1
         self.estimators[estimator] += 1
         if isinstance(result, Lost):
@@ -81,7 +81,7 @@ class Tally:
 
 
 def run(options: Options) -> int:
-    """The exit status: 1 if there were findings."""
+    """Run the problems; return the exit status, 1 if there were findings."""
     tally = Tally()
     with Pool(options.jobs) as pool:
         for number, result in pool.run(examine_number, _tasks(options, tally)):

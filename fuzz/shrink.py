@@ -41,7 +41,7 @@ def shrink(problem: Problem, fails: Callable[[Problem], bool], seconds: float = 
 
 
 def size(problem: Problem) -> tuple[int, ...]:
-    """What becomes smaller."""
+    """The size of a problem, which shrinking reduces."""
     digits = sum(len(repr(float(value))) for value in problem.X.ravel()[:2000])
     return (problem.X.size, len(problem.params), problem.sample_weight is not None, problem.layout != "C", digits)
 
@@ -158,7 +158,7 @@ def _number_fields(problem: Problem) -> Iterator[tuple[Any, Callable[[Any], Prob
 
 
 def _rounded(values: Any, digits: int) -> Any:
-    """With so many digits each."""
+    """The values rounded to `digits` digits each."""
     with np.errstate(divide="ignore", invalid="ignore"):
         power = 10.0 ** (digits - 1 - np.floor(np.log10(np.abs(values.astype(float)))))
         rounded = np.where(values == 0, 0.0, np.round(values.astype(float) * power) / power)

@@ -135,8 +135,8 @@ def test_a_softer_margin_is_a_shift(nu: bool, most: int, monkeypatch: pytest.Mon
     margin = 0.5 * abs(levels[0] - levels[1]) if nu else 1.0
     distance = np.abs(gradient - problem.at_variables(levels))
     really = (beta != 0) & (np.abs(beta) < cost)
-    monkeypatch.setattr(leave_one_out, "ENOUGH", most)
-    monkeypatch.setattr(leave_one_out, "LARGER", 1.0)
+    monkeypatch.setattr(leave_one_out, "LEAST_FREE", most)
+    monkeypatch.setattr(leave_one_out, "GROWTH_OF_FREE", 1.0)
     monkeypatch.setattr(leave_one_out, "WIDTH", 0.2)
     width = 0.2 * margin
     soft = really | (distance < width)

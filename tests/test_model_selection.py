@@ -397,7 +397,7 @@ ROUTES: list[tuple[Any, Data]] = [
 @pytest.mark.parametrize(("search", "data"), ROUTES, ids=lambda value: type(value).__name__)
 def test_matrices_too_large_to_keep(search: Any, data: Data, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = search.fit(*data)
-    monkeypatch.setattr(grid, "WHOLE", 10)
+    monkeypatch.setattr(grid, "LARGEST_WHOLE_MATRIX", 10)
     assert_same_search(clone(search).fit(*data), whole, tolerance=1e-5)
 
 
@@ -522,7 +522,7 @@ class OneByOne:
 @pytest.fixture(params=["side by side", "in turn"])
 def route(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if request.param == "in turn":
-        monkeypatch.setattr(grid, "WHOLE", 10)
+        monkeypatch.setattr(grid, "LARGEST_WHOLE_MATRIX", 10)
     monkeypatch.setattr(type(make_backend("native")), "n_threads", 1)
 
 

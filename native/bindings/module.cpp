@@ -1,4 +1,4 @@
-// The only file that knows Python: shapes, dtypes, the GIL. No algorithm.
+// The only file that deals with Python: shapes, dtypes, the GIL. No algorithm.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
@@ -90,7 +90,7 @@ void bind_csr(nb::class_<Samples<T>>& samples) {
     });
 }
 
-// w, offsets, sums and sizes as linear_sums.hpp has them
+// w, offsets, sums and sizes, as defined in linear_sums.hpp
 template <class View>
 nb::tuple linear_sums_of(const View& X, const Vector<const double>& centre, const Vector<const std::int32_t>& rows,
                          const Rows<const double>& weights, const Vector<const std::int32_t>& at) {
@@ -301,13 +301,13 @@ NB_MODULE(_native, module) {
     });
     module.def("choose_working_set",
                [](Vector<const double> beta, Vector<const double> lower, Vector<const double> upper, Vector<const double> gradient,
-                  std::vector<std::int64_t> edges, const Violation& violation, double threshold, std::int64_t size, double more,
-                  std::uint64_t seed) {
+                  std::vector<std::int64_t> edges, const Violation& violation, double threshold, std::int64_t size,
+                  double extra_share, std::uint64_t seed) {
                    WorkingSet chosen;
                    {
                        nb::gil_scoped_release release;
                        const DualState state = state_of(beta, lower, upper, gradient, std::move(edges));
-                       chosen = choose_working_set(state, violation, threshold, size, more, seed);
+                       chosen = choose_working_set(state, violation, threshold, size, extra_share, seed);
                    }
                    return nb::make_tuple(owned(std::move(chosen.members)), chosen.complete);
                });

@@ -1,21 +1,22 @@
-// The inner solver of Crammer and Singer's machine: sequential minimisation on one dense tile, one or two samples at a time, and an
-// active-set Newton method whenever the steps since the last one have cost as much as it does.
+// The inner solver of Crammer and Singer's machine: sequential minimisation on one dense tile, one or two samples at a time, and
+// an active-set Newton method whenever the steps since the last one have cost as much as it does.
 //
 // Shares. Put S = upper - B. The shares S_mi >= 0 of sample i in the rows m add up to C_i = sum_m upper_mi: a simplex for each
 // sample. A point is optimal if every sample has its shares where its gradient is highest; the *violation* of sample i is
 //     max_m G_mi - min_{m: S_mi > 0} G_mi.
 //
-// One sample (Keerthi et al. 2008). With a = K_ii and the *ceilings* D_m = G_m + a S_m, which do not change while only this sample
-// moves, the objective is 1/2 a |S|^2 - D'S over the simplex, and its minimum is at
+// One sample (Keerthi et al. 2008). With a = K_ii and the *ceilings* D_m = G_m + a S_m, which do not change while only this
+// sample moves, the objective is 1/2 a |S|^2 - D'S over the simplex, and its minimum is at
 //     S_m = max(0, D_m - theta) / a   with theta such that   sum_m max(0, D_m - theta) = a C_i.
 // Lower theta from the highest ceiling past one after the other, until the sum is large enough.
 //
-// Two samples. A sample alone moves by no more than its violation over K_ii, which is little if C is large. But where i gives from
-// row lo to row hi and a neighbour j from hi to lo, what they do to the others nearly cancels, and they may go far: as in SMO, which
-// moves pairs. So i takes the rows of its violation, and the partner j with the largest decrease of the objective in these rows.
+// Two samples. A sample alone moves by no more than its violation over K_ii, which is little if C is large. But where i gives
+// from row lo to row hi and a neighbour j from hi to lo, what they do to the others nearly cancels, and they may go far: as in
+// SMO, which moves pairs. So i takes the rows of its violation, and the partner j with the largest decrease of the objective in
+// these rows.
 //
-// Order. The samples with the largest violations first: *sweeps* over the *hot* samples pass over those with less than a part of the
-// worst violation among them.
+// Order. The samples with the largest violations first: *sweeps* over the *hot* samples pass over those with less than a part of
+// the worst violation among them.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -32,11 +33,11 @@
 
 namespace maxmargin::MAXMARGIN_LEVEL {
 
-constexpr double hot = 0.1;                // of the worst violation: a sample with more is swept over
-constexpr double worth_a_step = 0.7;       // of the worst violation in the last sweep
-constexpr double cooled = 0.2;             // of the worst violation: when the hot samples are below, all are looked at again
-constexpr float closest = 1e-6f;           // 1 - cos^2 of the angle between two samples, at least: rounding leaves no more
-constexpr int most_bounds = 64;            // met by one Newton step: shares that became zero; more would be stale guesses
+constexpr double hot = 0.1;                // a sample is hot if its violation is above this share of the worst one
+constexpr double worth_a_step = 0.7;       // a sweep moves samples above this share of the worst violation in the last sweep
+constexpr double cooled = 0.2;             // all samples are rated again when the hot ones are below this share of the worst one
+constexpr float closest = 1e-6f;           // smallest 1 - cos^2 of the angle between two samples: smaller values are rounding
+constexpr int most_bounds = 64;            // shares that may become zero in one Newton step; further ones would be stale guesses
 
 template <class T>
 class InnerCrammerSinger {
@@ -81,7 +82,7 @@ private:
         has_share[at(c, k)] = value > 0.0 ? 1.0f : 0.0f;
     }
 
-    // B from the shares of sample i; the largest takes what rounding leaves of the sum.
+    // Set B from the shares of sample i; the largest share takes the rounding error of the sum.
     void tell(int i) {
         int widest = 0;
         double rest = total[i];
@@ -121,7 +122,7 @@ private:
         double* __restrict out = violations.data() + first;
 #pragma omp simd reduction(max : worst)
         for (int k = 0; k < chunk; ++k) {
-            out[k] = larger(highest[k] - lowest[k], 0.0);  // without any share nothing can move
+            out[k] = larger(highest[k] - lowest[k], 0.0);  // a sample without shares cannot move
             worst = larger(worst, out[k]);
         }
         return worst;
@@ -149,7 +150,7 @@ private:
         }
     }
 
-    // The rows of the violation of sample i, which is returned: hi, and lo with a share.
+    // Find the rows of the violation of sample i, hi and (with a share) lo; return the violation.
     double find_rows(int i) {
         hi = lo = 0;
         double highest = -forbidden, lowest = forbidden;
@@ -174,7 +175,7 @@ private:
             shares[c] = std::max(0.0, ceilings[c] - theta) / curvature;
             if (c != order[0]) rest -= shares[c];
         }
-        shares[order[0]] = std::max(0.0, rest);  // the largest; it takes what rounding leaves of the sum
+        shares[order[0]] = std::max(0.0, rest);  // the largest share takes the rounding error of the sum
         for (int c = 0; c < n_rows; ++c) {
             const double change = share[at(c, i)] - shares[c];
             if (change == 0.0) continue;
@@ -184,7 +185,7 @@ private:
         moved[i] = 1;
     }
 
-    // theta; order[0] is the row of the highest ceiling afterwards.
+    // The threshold theta; afterwards order[0] is the row of the highest ceiling.
     double threshold(double mass) {
         std::iota(order.begin(), order.end(), 0);
         std::sort(order.begin(), order.end(), [&](int a, int b) { return ceilings[a] > ceilings[b]; });
@@ -206,8 +207,8 @@ private:
 
     // If i gives s from lo to hi and j gives t from hi to lo, the objective changes by
     //     f(s, t) = -v s + w t + K_ii s^2 + K_jj t^2 - 2 K_ij s t,   v = G_hi,i - G_lo,i,   w = G_hi,j - G_lo,j.
-    // The partner is the one with the lowest minimum of f, of those who have a share to give in that direction; -1 if i alone does as
-    // well.
+    // The partner is the sample with the lowest minimum of f among those with a share to give in that direction; -1 if i alone
+    // does as well.
     int best_partner(int i, double violation) {
         for (int c = 0; c < n_chunks; ++c) chunk_gain[c] = rate_partners(i, c * chunk, static_cast<float>(violation) * scale[i]);
         const int c = static_cast<int>(std::max_element(chunk_gain.begin(), chunk_gain.end()) - chunk_gain.begin());
@@ -217,7 +218,7 @@ private:
         return j == i || chunk_gain[c] <= alone * alone ? -1 : j;
     }
 
-    // Four times the decrease, with samples scaled to K_jj = 1.
+    // Rate the partners by four times the decrease of the objective, with samples scaled to K_jj = 1.
     [[gnu::noinline]] float rate_partners(int i, int first, float v) {
         const T* __restrict K_i = K.row(i) + first;
         const double *__restrict G_hi = gradient.data() + at(hi, first), *__restrict G_lo = gradient.data() + at(lo, first);
@@ -237,7 +238,7 @@ private:
         return best;
     }
 
-    // The minimum of f within the shares; false if that is where they are.
+    // Move to the minimum of f within the shares; false if the samples are already there.
     bool minimise_over_two(int i, int j) {
         const T *K_i = K.row(i), *K_j = K.row(j);
         const double a = std::max(K.diagonal(i), double(least_curvature)), b = std::max(K.diagonal(j), double(least_curvature));
@@ -285,13 +286,13 @@ private:
 
     // --- Newton steps ---------------------------------------------------------------------------------------------
 
-    // A sample with several shares, a sample of the *face*. The row of the largest is its base; each other is a variable, which moves
-    // B from the base to its row.
+    // A sample with several shares: a sample of the *face*. The row of its largest share is its base; each other share is a
+    // variable, which moves B from the base to its row.
     struct FaceSample {
         int sample, base;
-        int first, last;  // of its variables
+        int first, last;  // range of its variables
     };
-    // A share that became zero: that of a variable, or of the base of a face sample if `variable` is none.
+    // A share that became zero: the share of a variable, or of the base of a face sample if `variable` is none.
     struct Bound {
         int at, variable;
         double pivot;
@@ -299,7 +300,7 @@ private:
     };
     static constexpr int none = -1;
 
-    // In nanoseconds, measured, as is what is `spent`.
+    // The cost of a Newton step in nanoseconds, from measurements; `spent` has the same unit.
     double cost_of_newton() const {
         double N = -m;
         for (float one : has_share) N += one;
@@ -307,10 +308,11 @@ private:
     }
 
     // A primal active-set method. With R the Hessian of the variables and g their gradient, the minimum is at -R^{-1} g. Go there
-    // until a share becomes zero, by a part t of the way: then g <- (1 - t) g. With a'd the change of that share by moves d, R^{-1}
-    // becomes R^{-1} - u u' / a'u, u = R^{-1} a, which keeps it at zero. Only its product with g is formed, and the u of each bound.
+    // until a share becomes zero, by a part t of the way: then g <- (1 - t) g. With a'd the change of that share by moves d,
+    // R^{-1} becomes R^{-1} - u u' / a'u, u = R^{-1} a, which keeps it at zero. Only its product with g is formed, and the u of
+    // each bound.
     //
-    // False if the arithmetic does not bear it.
+    // Returns false if rounding errors prevent the step.
     bool minimise_over_face() {
         list_face();
         const int N = static_cast<int>(variables.size());
@@ -351,7 +353,7 @@ private:
         for (std::size_t v = 0; v < vector.size(); ++v) vector[v] *= variable_scale[v];
     }
 
-    // The Cholesky factor of R, scaled to samples of size one. What rounding takes from its eigenvalues is put back first.
+    // The Cholesky factor of R, scaled to samples of size one, after a ridge that makes up for the rounding of its eigenvalues.
     bool factor_face() {
         const std::size_t N = variables.size();
         variable_scale.resize(N);
@@ -371,8 +373,9 @@ private:
         return false;
     }
 
-    // R between the variable in `row` of face sample s and those of s and the samples after it: K_ij where the rows of two variables
-    // are the same, and where their bases are, less K_ij where the row of one is the base of the other.
+    // The entries of R for the variable in `row` of face sample s and the variables of s and of the samples after it: plus K_ij
+    // if the rows of two variables are the same, plus K_ij if their bases are, minus K_ij if the row of one is the base of the
+    // other.
     void fill_column(std::size_t s, int row, double* out) const {
         const T* K_i = K.row(face[s].sample);
         const int base = face[s].base;
@@ -384,7 +387,7 @@ private:
         }
     }
 
-    // How far towards the minimum until a share becomes zero, and which; 1 if none does.
+    // The part of the way to the minimum at which a share becomes zero, and that share; 1 if none does.
     double way_to(Bound& bound) const {
         double t = 1.0;
         for (int s = 0; s < static_cast<int>(face.size()); ++s) {
@@ -405,7 +408,7 @@ private:
         return std::any_of(met.begin(), met.end(), [s](const Bound& bound) { return bound.at == s && bound.variable == none; });
     }
 
-    // From now on the share of the bound stays at zero.
+    // Keep the share of the bound at zero from now on.
     bool meet(Bound& bound) {
         const int N = static_cast<int>(variables.size());
         const bool of_base = bound.variable == none;
@@ -420,7 +423,7 @@ private:
             for (int v = 0; v < N; ++v) column[v] -= part * other.column[v];
         }
         for (const Bound& other : met)
-            if (other.variable != none) column[other.variable] = 0.0;  // exactly: they are to stay where they are
+            if (other.variable != none) column[other.variable] = 0.0;  // exactly zero, so that they stay where they are
         bound.pivot = change(column);
         if (!(bound.pivot > 0.0)) return false;
         const double part = change(product) / bound.pivot;
@@ -430,7 +433,7 @@ private:
         return true;
     }
 
-    // By exact line search, in case rounding has led astray.
+    // Move by exact line search, because rounding may have spoilt the direction.
     bool make_moves() {
         for (const Bound& bound : met)
             if (bound.variable != none) moves[bound.variable] = share[at(variables[bound.variable], face[bound.at].sample)];
@@ -460,7 +463,7 @@ private:
         return true;
     }
 
-    // `function(row, change of B)` for the rows in which a face sample moves.
+    // Call `function(row, change of B)` for the rows in which a face sample moves.
     template <class Function>
     void for_each_move(int s, Function function) const {
         function(face[s].base, base_moves[s]);
@@ -476,14 +479,14 @@ private:
     std::vector<double> total;
     std::vector<char> moved;
     std::vector<int> hot_samples;
-    int hi = 0, lo = 0;                               // of the sample whose turn it is
+    int hi = 0, lo = 0;                               // rows of the violation of the present sample
     std::vector<double> ceilings, shares;
     std::vector<int> order;
 
-    double spent = 0.0;  // since the last Newton step, in nanoseconds
+    double spent = 0.0;  // time since the last Newton step, in nanoseconds
     bool newton_helps = true;
     std::vector<FaceSample> face;
-    std::vector<int> variables;  // their rows
+    std::vector<int> variables;  // rows of the variables
     std::vector<double> factor, variable_scale, product, moves, base_moves, movement;  // product: of R^{-1} and the gradient
     std::vector<Bound> met;
 };

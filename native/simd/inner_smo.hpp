@@ -7,7 +7,7 @@
 // The pair (Fan, Chen, Lin 2005): i = argmin_{up} G; j = argmax_{down} (G_j - G_i)^2 / (K_ii + K_jj - 2 K_ij), the largest
 // decrease of the objective among the pairs with that i.
 //
-// Both are of the same group; with two groups the better of their pairs moves.
+// Both variables of a pair are of the same group; with two groups, the better one of their pairs moves.
 //
 // Without an equality constraint a step moves one variable: the one with the largest decrease G_k^2 / K_kk.
 #pragma once
@@ -27,12 +27,12 @@
 namespace maxmargin::MAXMARGIN_LEVEL {
 
 constexpr double forbidden = 1e300;        // larger than any gradient; finite, as these files are compiled for finite numbers
-constexpr float curvature_floor = 1e-12f;  // of a pair, relative to its diagonal, as in LIBSVM: duplicates have none
-constexpr float least_curvature = 1e-34f;  // of samples that are zero altogether; a float can divide by it
-constexpr long steps_per_look = 128;       // at the clock
-constexpr double pairs_first = 1.5;        // times the cost of a Newton step, spent on pair steps: most tiles end before that
+constexpr float curvature_floor = 1e-12f;  // least curvature of a pair, relative to its diagonal, as in LIBSVM
+constexpr float least_curvature = 1e-34f;  // curvature of samples with all features zero; a float can divide by it
+constexpr long steps_per_look = 128;       // steps between two looks at the clock
+constexpr double pairs_first = 1.5;        // pair steps before a Newton step, in units of its cost: most tiles end before
 constexpr double rank_tolerance = 1e-14;   // relative pivot below which two constraints count as one
-constexpr double rounding = 2e-16;         // of a sum, relative to the sizes of its terms
+constexpr double rounding = 2e-16;         // rounding error of a sum, relative to the sizes of its terms
 constexpr int most_drops = 16;             // variables that one Newton step fixes at a bound; more would be stale guesses
 
 // An argmax over a row is: the maximum of each chunk, then the place inside the winning chunk.
@@ -55,7 +55,7 @@ public:
             for (std::size_t g = 0; g + 1 < p.edges.size(); ++g) groups.emplace_back(p.edges[g], p.edges[g + 1], padded);
         else
             groups.emplace_back(0, m, padded);
-        for (int k = 0; k < padded; ++k) {  // the padding may move nowhere
+        for (int k = 0; k < padded; ++k) {  // padding cannot move
             gradient[k] = k < m ? p.gradient[k] : 0.0;
             diagonal[k] = k < m ? static_cast<float>(K.diagonal(k)) : 1.0f;
         }
@@ -66,7 +66,7 @@ public:
 
     TileResult solve() {
         TileResult result;
-        double spent = 0.0;  // on pair steps since the last Newton step, in nanoseconds
+        double spent = 0.0;  // time on pair steps since the last Newton step, in nanoseconds
         bool newton_helps = true;
         find_lowest_up();
         while (true) {
@@ -81,7 +81,7 @@ public:
                 find_lowest_up();
                 continue;
             }
-            if (!(coupled ? step_pair() : step_coordinate())) break;  // the step is below what rounding leaves
+            if (!(coupled ? step_pair() : step_coordinate())) break;  // the step is below rounding
             ++result.steps;
             spent += 100.0 + m;
         }
@@ -93,8 +93,8 @@ public:
     }
 
 private:
-    // The variables of one equality constraint, and what they are allowed. Outside of them nothing may move, so that a chunk
-    // with variables of two groups can be scanned for either.
+    // The variables of one equality constraint, and in which directions they may move. Other variables may not move, so that a
+    // chunk with variables of two groups can be scanned for either group.
     struct Group {
         Group(int first, int last, int padded)
             : first(first), last(last), first_chunk(first / chunk), end_chunk(in_chunks(last) / chunk), up_bar(padded), down(padded) {
@@ -103,7 +103,7 @@ private:
         }
         int first, last;             // variables
         int first_chunk, end_chunk;  // the chunks they are in
-        std::vector<int> chunks;     // those of them where some variable can move
+        std::vector<int> chunks;     // the chunks in which some variable can move
         Buffer<double> up_bar;
         Buffer<float> down;
         int i = 0, j = 0;
@@ -138,7 +138,7 @@ private:
             lowest = std::min(lowest, diagonal[k]);
         }
         unit = largest > 0.0 ? 1.0 / largest : 1.0;
-        floor_of_all = std::max(1e-24f * widest, least_curvature) - 4.0f * curvature_floor * lowest;  // above zero whatever the diagonals
+        floor_of_all = std::max(1e-24f * widest, least_curvature) - 4.0f * curvature_floor * lowest;  // positive
     }
 
     // i = argmin_{up} G, in each group
@@ -146,7 +146,7 @@ private:
 
     // G += t (a - b), and the new i of each group on the way
     void move_gradient(const T* a, const T* b, double t) {
-        int moved = 0;  // chunks
+        int moved = 0;  // number of chunks moved
         for (Group& g : groups) {
             for (int c : g.chunks) chunk_lowest[c] = move_chunk(g, c * chunk, a, b, c < moved ? 0.0 : t);
             moved = g.end_chunk;
@@ -154,13 +154,13 @@ private:
             const int c = static_cast<int>(std::min_element(first + g.first_chunk, first + g.end_chunk) - first);
             g.lowest_up = g.first_chunk < g.end_chunk ? chunk_lowest[c] : forbidden;
             if (g.lowest_up >= forbidden) continue;
-            move_chunk(g, c * chunk, a, b, 0.0);  // once more, as the others have overwritten what it left behind
+            move_chunk(g, c * chunk, a, b, 0.0);  // again, because other chunks have overwritten its values
             g.i = c * chunk + place_of(barred_in_chunk, g.lowest_up);
         }
     }
 
-    // These two are kept out of line: inlined, their pointers lose `__restrict`, and the loops are not vectorised. What they rate
-    // stays behind for one chunk only, where it costs no memory traffic.
+    // The next two functions are kept out of line: inlined, their pointers lose `__restrict`, and the loops are not vectorised.
+    // Their ratings are stored for one chunk only, which costs no memory traffic.
     [[gnu::noinline]] double move_chunk(Group& g, int at, const T* row_a, const T* row_b, double t) {
         const T *__restrict a = row_a + at, *__restrict b = row_b + at;
         const double* __restrict bar = g.up_bar.data() + at;
@@ -175,7 +175,7 @@ private:
         return lowest;
     }
 
-    // The pair with the largest decrease; returns the violation.
+    // Find the pair with the largest decrease; returns the violation.
     double choose_pair() {
         const Group* best = nullptr;
         double worst = 0.0;
@@ -263,7 +263,7 @@ private:
         }
     }
 
-    // Without the equality constraint: i = the variable with the largest decrease; returns the violation.
+    // Without an equality constraint: find i, the variable with the largest decrease; returns the violation.
     double choose_coordinate() {
         double worst = 0.0, best = -1.0;
         for (int k = 0; k < m; ++k) {
@@ -289,8 +289,8 @@ private:
         return t != 0.0;
     }
 
-    // In nanoseconds, measured: a pair step takes 100 + m (two passes over m entries), this the first of the two below. Being off
-    // by a factor of two costs little: neither method can waste much more time than the other uses.
+    // The cost of a Newton step in nanoseconds, from measurements in which a pair step takes 100 + m (two passes over m entries).
+    // An error by a factor of two matters little: neither method can waste much more time than the other uses.
     double cost_of_newton() const {
         const double f = n_free;
         return f * f * (0.015 * f + 1.5) + f * (0.5 * m + 100.0) + 20.0 * m;
@@ -307,7 +307,7 @@ private:
     //
     // The factor is that of S K_FF S with S = diag(1 / sqrt(K_aa)), so that samples of very different size do each other no harm.
     //
-    // False if the arithmetic does not bear it.
+    // Returns false if rounding errors prevent the step.
     bool minimise_over_free() {
         free.clear();
         for (int k = 0; k < m; ++k)
@@ -343,7 +343,8 @@ private:
 
     int group_index(int k) const { return k >= groups[0].last; }
 
-    // d = -P (G + sum_g nu_g 1_g) with S nu = -s, S_gh = 1_g' P 1_h, s_g = 1_g' P G. False if no variable is left that could move.
+    // d = -P (G + sum_g nu_g 1_g) with S nu = -s, S_gh = 1_g' P 1_h, s_g = 1_g' P G. False if no variable is left that could
+    // move.
     bool find_direction() {
         const int f = static_cast<int>(free.size()), n_groups = p.n_groups();
         const double* Pg = products.data();
@@ -364,7 +365,7 @@ private:
         return true;
     }
 
-    // Variable k of the free ones stays at the bound it reached.
+    // Fix the free variable k at the bound that it reached.
     bool leave(int k) {
         const int f = static_cast<int>(free.size()), v = free[k];
         value[k] = value[k] - p.lower[v] < p.upper[v] - value[k] ? p.lower[v] : p.upper[v];
@@ -375,7 +376,7 @@ private:
             const double share = other.column[k] / other.pivot;
             for (int a = 0; a < f; ++a) column[a] -= share * other.column[a];
         }
-        for (const Left& other : left) column[other.index] = 0.0;  // exactly: they are to stay where they are
+        for (const Left& other : left) column[other.index] = 0.0;  // exactly zero, so that they stay where they are
         const double pivot = column[k];
         if (!(pivot > 0.0)) return false;
         for (std::size_t start = 0; start < products.size(); start += f) {
@@ -397,13 +398,13 @@ private:
         for (std::size_t k = 0; k < columns.size(); ++k) columns[k] *= scale[k % f];
     }
 
-    // The Cholesky factor of S K_FF S; what rounding takes from its eigenvalues is put back first.
+    // The Cholesky factor of S K_FF S, after a ridge that makes up for the rounding of its eigenvalues.
     bool factor_free() {
         const int f = static_cast<int>(free.size());
         scale.resize(f);
         for (int a = 0; a < f; ++a) scale[a] = 1.0 / std::sqrt(std::max(static_cast<double>(diagonal[free[a]]), double(least_curvature)));
         double ridge = sizeof(T) == 4 ? 1e-7 : 1e-14;
-        // rounding makes K_FF indefinite by about f units in the last place: where no box ends a step, that must not be followed
+        // rounding makes K_FF indefinite by about f units in the last place; without a box no step may follow such a direction
         if (sizeof(T) == 8 && std::any_of(free.begin(), free.end(), [&](int k) { return p.upper[k] - p.lower[k] >= forbidden; }))
             ridge = std::max(ridge, 16.0 * f * std::numeric_limits<double>::epsilon());
         for (int attempt = 0; attempt < 3; ++attempt, ridge *= 100.0) {
@@ -419,7 +420,7 @@ private:
         return false;
     }
 
-    // Move the free variables to `value`, by exact line search in case rounding has led astray.
+    // Move the free variables towards `value`, by exact line search, because rounding may have spoilt the direction.
     bool go_to_value() {
         const int f = static_cast<int>(free.size());
         for (int a = 0; a < f; ++a) value[a] = std::clamp(value[a], p.lower[free[a]], p.upper[free[a]]);
@@ -433,7 +434,7 @@ private:
             slope += gradient[free[a]] * change[a];
             size += std::abs(change[a]) / scale[a];
         }
-        if (!(slope < -rounding * size * size)) return false;  // the curvature below would be all rounding
+        if (!(slope < -rounding * size * size)) return false;  // the curvature would be only rounding
         movement.assign(padded, 0.0);
         free_rows.resize(f);
         for (int a = 0; a < f; ++a) free_rows[a] = K.row(free[a]);
@@ -449,8 +450,8 @@ private:
         return true;
     }
 
-    // Let the values of a group add up to what its variables do now: those with the most room take what is amiss. False if they
-    // cannot, because a step that was led far astray was clipped.
+    // Make the values of a group add up to the present sum of its variables: those with the most room take the difference. False
+    // if they cannot, because a step that rounding has spoilt was clipped.
     bool keep_sum(const Group& g) {
         for (int attempt = 0; attempt < most_drops; ++attempt) {
             double amiss = 0.0, size = 0.0, most = 0.0;
@@ -484,12 +485,12 @@ private:
     std::vector<float> chunk_gain, chunk_violation;
     std::vector<double> chunk_lowest;
     std::vector<int> idle_chunks;
-    std::vector<double> unseen;  // by idle chunks: the pair steps, summed for each variable
-    alignas(64) double barred_in_chunk[chunk];  // G of those that may rise, in the chunk looked at last
+    std::vector<double> unseen;  // the pair steps that idle chunks have not seen yet, summed for each variable
+    alignas(64) double barred_in_chunk[chunk];  // G of the variables that may rise, in the last chunk scanned
     alignas(64) float gains_in_chunk[chunk];
     int i = 0, j = 0, n_free = 0;  // i and j: the pair (or coordinate) to move
-    double unit = 1.0;             // a violation times this is what pairs are rated by
-    float floor_of_all = 0.0f;     // curvature that every pair has at least
+    double unit = 1.0;             // factor on violations in the rating of pairs
+    float floor_of_all = 0.0f;     // least curvature of every pair
     double lowest_curvature = 0.0;
 
     std::vector<int> free;
@@ -500,7 +501,7 @@ private:
         std::vector<double> column;
     };
     std::vector<Left> left;
-    double newton_cost = 0.0;  // of the last one, in nanoseconds
+    double newton_cost = 0.0;  // time of the last Newton step, in nanoseconds
     std::vector<const T*> free_rows;
 };
 

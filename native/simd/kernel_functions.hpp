@@ -52,7 +52,7 @@ inline double exponential(double x) {
     return std::bit_cast<double>(std::bit_cast<std::uint64_t>(p) + power);
 }
 
-// 1 - 2 / (exp(2x) + 1), which leaves nothing of a small x; for that, Taylor's polynomial (its remainder is below 1e-19).
+// tanh(x) = 1 - 2 / (exp(2x) + 1); for a small x, of which that loses all digits, Taylor's polynomial (remainder below 1e-19).
 template <class T>
 inline T hyperbolic_tangent(T x) {
     const T z = smaller(x * x, T(0.01));
@@ -73,7 +73,7 @@ inline void map_tile(T* tile, int size, Function f) {
     for (int j = 0; j < size; ++j) tile[j] = f(tile[j]);
 }
 
-// To float32; to zero where that has no normal number, as arithmetic with the others takes many times as long.
+// Round to float32; to zero where float32 has no normal number, because arithmetic with subnormal ones is many times slower.
 template <class T>
 void round(const T* values, int size, float* out) {
 #pragma omp simd
@@ -120,7 +120,7 @@ void apply_kernel(const Kernel& kernel, T* tile, int size) {
         case KernelKind::polynomial: {
             const int power = static_cast<int>(kernel.degree);
             if (power != kernel.degree || power < 0 || power > 64) {
-                // a base below zero is one of zero, which rounding has moved
+                // a negative base is a zero that was rounded
                 for (int j = 0; j < size; ++j) tile[j] = static_cast<T>(std::pow(larger(gamma * tile[j] + coef0, T(0)), kernel.degree));
                 return;
             }

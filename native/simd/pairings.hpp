@@ -10,7 +10,7 @@ namespace maxmargin::MAXMARGIN_LEVEL {
 
 constexpr int width = panel_width;
 
-// How many bytes of a panel row one strip of sums covers: six rows of sums, the samples and one value fill the registers.
+// The number of bytes of a panel row in one strip of sums: six rows of sums, the samples and one value fill the registers.
 #if defined(__AVX512F__)
 constexpr int strip_bytes = 4 * 64;
 #elif defined(__AVX__)

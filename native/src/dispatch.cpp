@@ -1,4 +1,4 @@
-// Choose the loops for the processor that runs.
+// Choose the loops for the present processor.
 #include "maxmargin/loops.hpp"
 
 #define MAXMARGIN_DECLARE(level)          \

@@ -7,7 +7,7 @@
 namespace maxmargin {
 namespace {
 
-// sum + carry <- sum + carry + term, where carry is what rounding has taken from the sum so far.
+// sum + carry <- sum + carry + term, where carry is the rounding error of the sum so far.
 inline void add(double term, double& sum, double& carry) {
     const double total = sum + term, gained = total - sum;
     carry += (sum - (total - gained)) + (term - gained);
@@ -25,7 +25,7 @@ void exact_sums(const Kernel& kernel, const Samples<double>& support, const Samp
         const double* rows[rows_per_product];
         double factors[rows_per_product], part[columns_per_product];
         for (int o = 0; o < n_outputs; ++o) {
-            int count = 0;  // of several outputs most weights are zero
+            int count = 0;  // nonzero weights: with several outputs most are zero
             for (int a = 0; a < height; ++a)
                 if (const double weight = weights[o * n_support + r + a]; weight != 0.0)
                     rows[count] = tile + a * stride, factors[count++] = weight;

@@ -44,7 +44,7 @@ T* RowCache<T>::claim(std::int32_t row, int segment) {
         owners_.emplace_back();
         last_use_.push_back(0);
     } else {
-        // a clock hand: the first block not used in this round nor in the one before, else any not used in this round
+        // a clock hand finds the first block not used in this round or the one before, else any block not used in this round
         s = -1;
         for (std::int64_t tried = 0; tried < capacity_; ++tried, hand_ = (hand_ + 1) % capacity_) {
             if (last_use_[hand_] == clock_) continue;
@@ -91,8 +91,8 @@ void Gram<T>::accumulate(const std::int32_t* rows, const double* weights, std::i
     }
 }
 
-// out[o * stride + c] += sum_a weights[o * n_weights + a] rows[a][c], c < width, for each output o. Of several outputs most weights
-// are zero (a sample has a share in few classes), and their rows are passed over.
+// out[o * stride + c] += sum_a weights[o * n_weights + a] rows[a][c], c < width, for each output o. With several outputs most
+// weights are zero (a sample has shares in few classes), and their rows are skipped.
 template <class T>
 void accumulate_each(const T* const* rows, int n_rows, int width, const double* weights, std::int64_t n_weights, double* out,
                      int n_outputs, std::int64_t stride) {
@@ -110,11 +110,11 @@ void accumulate_each(const T* const* rows, int n_rows, int width, const double* 
     }
 }
 
-// The same over many rows and columns.
+// The same sums over many rows and columns, in parallel.
 template <class T>
 void accumulate_rows(const std::vector<const T*>& rows, const double* weights, std::int64_t width, double* out, int n_outputs = 1,
                      std::int64_t out_stride = 0) {
-    constexpr std::int64_t stretch = 2048;  // columns: their sums stay in the first-level cache
+    constexpr std::int64_t stretch = 2048;  // columns at a time, so that their sums stay in the first-level cache
 #pragma omp parallel for schedule(dynamic, 1) num_threads(threads_for(static_cast<std::int64_t>(rows.size()) * width))
     for (std::int64_t c = 0; c < width; c += stretch) {
         const T* pointers[64];
@@ -226,7 +226,7 @@ void Gram<T>::accumulate_segment(const std::int32_t* rows, const double* weights
 
 template <class T>
 void copy_upper_to_lower(Tile<T>& tile) {
-    constexpr int edge = 32;  // blocks that fit into the first-level cache
+    constexpr int edge = 32;  // size of blocks that fit into the first-level cache
     const int size = tile.size(), stride = tile.stride();
 #pragma omp parallel for schedule(dynamic, 1) num_threads(threads_for(static_cast<std::int64_t>(size) * size))
     for (int i = 0; i < size; i += edge)
@@ -288,7 +288,7 @@ static_assert(chunk == panel_width, "a row of panels fills a row of chunks");
 
 template <class T>
 void kernel_row(const Kernel& kernel, const Samples<T>& samples, std::int32_t r, T* out) {
-    if (samples.has_panels()) {  // a short way: rows of small problems are computed one by one, many times
+    if (samples.has_panels()) {  // a fast path: rows of small problems are computed one by one, many times
         const Pairing pairing = dense_pairing(kernel, samples.n_features());
         for (std::int64_t c = 0; c < samples.size(); c += panel_width) {
             loops<T>().pair_dense(pairing, samples.row(r), 1, samples.panel(c / panel_width), samples.n_features(), out + c);
@@ -297,7 +297,7 @@ void kernel_row(const Kernel& kernel, const Samples<T>& samples, std::int32_t r,
         std::fill(out + samples.size(), out + in_chunks(static_cast<int>(samples.size())), T(0));
         return;
     }
-    if (samples.sparse()) {  // scattered over all features, once, so that each of the others is read as it lies there
+    if (samples.sparse()) {  // scatter the row over all features once; the other samples are then read in their stored order
         static thread_local std::vector<T> of_this_thread;
         std::vector<T>& scattered = of_this_thread;
         if (scattered.size() < static_cast<std::size_t>(samples.n_features())) scattered.resize(samples.n_features(), T(0));
@@ -328,7 +328,7 @@ void solve_small(const Gram<T>& gram, SmallProblem<T>& problem, const std::vecto
     if (wants_panels(gram.kernel(), samples.n_features())) samples.make_panels();
     std::vector<double> own(problem.size);
     for (int a = 0; a < problem.size; ++a) own[a] = diagonal[problem.members[a]] + (problem.shift ? problem.shift[a] : 0.0);
-    // most variables of a small problem never move, so most rows are never asked for
+    // most variables of a small problem never move, so most rows are never needed
     tile.make_lazy(std::move(own), [&](int a, T* out) {
         kernel_row(gram.kernel(), samples, a, out);
         if (problem.shift) out[a] += static_cast<T>(problem.shift[a]);
@@ -381,7 +381,7 @@ void add_products(const T* tile, int n_rows, int width, int stride, const double
         for (int o = 0; o < n_outputs; ++o) vector_loops.accumulate(pointers, n_rows, width, weights + o * stride_w, sums + o * n);
         return;
     }
-    // many outputs: the tile is a panel whose features are its rows, and this is a matrix product like any other
+    // many outputs: the tile serves as a panel whose features are its rows, and the sums are a matrix product
     constexpr int at_once = 48;
     alignas(64) T factors[at_once * rows_per_tile], products[at_once * panel_width];
     for (int first = 0; first < n_outputs; first += at_once) {

@@ -9,11 +9,11 @@
 namespace maxmargin {
 namespace {
 
-// What rounding takes from the product x y, which was rounded to `product`.
+// The rounding error of the product x y, which was rounded to `product`.
 inline double rounding_error(double x, double y, double product) {
 #ifdef FP_FAST_FMA
     return std::fma(x, y, -product);
-#else  // by halves of 26 bits, whose products are exact
+#else  // from halves of 26 bits, whose products are exact
     auto upper_half = [](double z) {
         const double shifted = 134217729.0 * z;
         return shifted - (shifted - z);
@@ -23,7 +23,7 @@ inline double rounding_error(double x, double y, double product) {
 #endif
 }
 
-// high + low, |low| at most half a unit in the last place of high.
+// A number high + low, |low| at most half a unit in the last place of high.
 struct Twofold {
     double high = 0.0, low = 0.0;
 
@@ -44,7 +44,7 @@ struct Twofold {
     double value() const { return high + low; }
 };
 
-// `visit(k, x)` for the values of a sample that are stored.
+// Call `visit(k, x)` for the stored values of a sample.
 template <class S, class Visitor>
 void for_each_value(const DenseView<S>& X, std::int64_t i, Visitor visit) {
     const S* row = X.values + i * X.row_stride;

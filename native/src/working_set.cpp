@@ -7,11 +7,11 @@
 namespace maxmargin {
 namespace {
 
-constexpr double share_for_free = 0.75;  // of a working set, when there are more free variables than fit
+constexpr double share_for_free = 0.75;  // share of a working set for free variables when not all of them fit
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
-// The groups as ranges; all variables where there are none.
+// The groups as ranges; one range of all variables if there are no groups.
 std::vector<std::pair<std::int64_t, std::int64_t>> groups_of(const DualState& s) {
     if (s.edges.empty()) return {{0, s.size}};
     std::vector<std::pair<std::int64_t, std::int64_t>> ranges;
@@ -44,7 +44,7 @@ private:
     std::uint64_t state_;
 };
 
-// Leave `count` of the candidates, drawn at random.
+// Keep `count` of the candidates, drawn at random.
 void draw(std::vector<std::int32_t>& candidates, std::int64_t count, Random& random) {
     if (static_cast<std::int64_t>(candidates.size()) <= count) return;
     for (std::int64_t a = 0; a < count; ++a) std::swap(candidates[a], candidates[a + random.below(candidates.size() - a)]);
@@ -74,8 +74,8 @@ Violation measure_violation(const DualState& s) {
     return worst;
 }
 
-WorkingSet choose_working_set(const DualState& s, const Violation& violation, double threshold, std::int64_t size, double more,
-                              std::uint64_t seed) {
+WorkingSet choose_working_set(const DualState& s, const Violation& violation, double threshold, std::int64_t size,
+                              double extra_share, std::uint64_t seed) {
     std::vector<std::int32_t> free, violators, extremes;
     std::vector<std::pair<double, std::int32_t>> next;  // distance from being a violator
     const auto groups = groups_of(s);
@@ -108,7 +108,7 @@ WorkingSet choose_working_set(const DualState& s, const Violation& violation, do
     std::vector<std::int32_t> chosen = std::move(free);
     chosen.insert(chosen.end(), violators.begin(), violators.end());
     if (complete) {
-        const auto fill = static_cast<std::int64_t>(more * static_cast<double>(n_free + n_violators));
+        const auto fill = static_cast<std::int64_t>(extra_share * static_cast<double>(n_free + n_violators));
         const auto room = std::min({size - n_free - n_violators, fill, static_cast<std::int64_t>(next.size())});
         if (room < static_cast<std::int64_t>(next.size())) std::nth_element(next.begin(), next.begin() + room, next.end());
         for (std::int64_t a = 0; a < room; ++a) chosen.push_back(next[a].second);

@@ -15,7 +15,7 @@ void run(const std::string& name, const std::function<void()>& test);
 // |a - b| <= tolerance, and false where either is NaN.
 inline bool close(double a, double b, double tolerance) { return std::abs(a - b) <= tolerance; }
 
-// The chapters of the book, each in a file of its own.
+// The groups of tests, each in a file of its own.
 void test_kernels();
 void test_gram();
 void test_weighted_sums();

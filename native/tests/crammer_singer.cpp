@@ -10,7 +10,7 @@
 namespace tests {
 namespace {
 
-// What the gradient may lose, relative to the size of B.
+// The largest error of the gradient, relative to the size of B.
 template <class T>
 constexpr double rounding = sizeof(T) == 4 ? 1e-6 : 1e-13;
 

@@ -71,7 +71,7 @@ private:
     }
 };
 
-// k(x, z), as the mathematics has it.
+// k(x, z) by its definition, in double.
 template <class T>
 double plain_kernel(const Kernel& kernel, const T* x, const T* z, int d) {
     double dot = 0.0, squared = 0.0, manhattan = 0.0;
@@ -94,15 +94,15 @@ double plain_kernel(const Kernel& kernel, const T* x, const T* z, int d) {
     return NAN;
 }
 
-// How far a kernel value of this size may be off. The exponential kernel takes the root of a squared distance, which at a
-// distance near zero makes an error of eps one of sqrt(eps).
+// The largest error of a kernel value of this size. The exponential kernel takes the root of a squared distance, which near zero
+// turns an error of eps into one of sqrt(eps).
 template <class T>
 double tolerance(const Kernel& kernel) {
     const double eps = std::is_same_v<T, float> ? 1e-6 : 1e-14;
     return kernel.kind == KernelKind::exponential ? 4.0 * std::sqrt(eps) : 20.0 * eps;
 }
 
-// The Manhattan distance of sparse samples is left to others.
+// Whether the library has this kernel for this storage; it has no Manhattan distance of sparse samples.
 inline bool offered(const Kernel& kernel, Storage storage) {
     return storage == Storage::dense || kernel.pairing() != Pairing::manhattan_distance;
 }

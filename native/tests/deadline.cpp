@@ -10,7 +10,7 @@
 namespace tests {
 namespace {
 
-constexpr double long_time = 1e6;  // seconds: no test lasts that long
+constexpr double long_time = 1e6;  // seconds, longer than any test
 
 void test_clock() {
     for (double seconds : {Deadline::never, std::numeric_limits<double>::infinity()}) {
@@ -26,7 +26,7 @@ void test_clock() {
     }
 }
 
-// A tile that has no time is left as it was; one that has a lot of it is solved.
+// A tile without time is left as it was; a tile with enough time is solved.
 void test_tile() {
     const int m = 100;
     const Data<double> data(m, 5, 3);

@@ -1,4 +1,5 @@
-// What certificates are made of: distances of samples that are close together, and kernel sums with a bound on their rounding.
+// The parts of a certificate: distances of samples that are close together, and kernel sums with a bound on their rounding
+// errors.
 #include "maxmargin/exact_sums.hpp"
 
 #include <limits>
@@ -25,7 +26,7 @@ Data<T> pairs_of_samples(int n_pairs, int d, double apart) {
     return data;
 }
 
-// A kernel that tells such pairs apart gets their true distance, though products of the samples would leave nothing of it.
+// A kernel that tells such pairs apart gets their true distance, though dot products would lose all of its digits.
 template <class T>
 void test_near_pairs(Storage storage, int d) {
     const int n_pairs = 70;
@@ -55,7 +56,7 @@ Samples<double> queries_of(const Kernel& kernel, const Data<double>& data, Stora
     return samples;
 }
 
-// Against plain sums in the widest arithmetic there is.
+// Exact sums agree with plain sums in the widest arithmetic.
 void test_sums(const Kernel& kernel, Storage storage, int d, int n_queries) {
     const int n_support = 250, n_outputs = 3;
     const Data<double> support(n_support, d, 21), queries(n_queries, d, 22);
@@ -91,7 +92,7 @@ void test_bound(Storage storage, int d, double terms) {
     CHECK(std::abs(sum - expected) <= terms * unit * size);
 }
 
-// Close pairs cancel in a sum with weights of both signs: what is left is the difference of their kernel values.
+// Close pairs cancel in a sum with weights of both signs, up to the difference of their kernel values.
 void test_sums_of_near_pairs(Storage storage, int d) {
     const int n_pairs = 60;
     const double apart = 1e-7;

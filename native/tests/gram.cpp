@@ -8,7 +8,7 @@
 namespace tests {
 namespace {
 
-// Many sums over changing rows and segments: what the cache keeps, evicts and half fills must never change a sum.
+// Many sums over changing rows and segments: blocks that the cache keeps, evicts or half fills must never change a sum.
 template <class T>
 void test_accumulate(const Kernel& kernel, Storage storage, int d, std::int64_t rows_kept) {
     const int n = 210;
@@ -128,7 +128,7 @@ void test_release() {
 
 template <class T>
 void test_sums() {
-    for (const auto& [name, kernel] : kernels())  // one for each way of pairing: the function on top is the business of others
+    for (const auto& [name, kernel] : kernels())  // one kernel for each pairing; its scalar function is tested elsewhere
         for (Storage storage : {Storage::dense, Storage::csr64})
             for (int d : {2, 57, 300})
                 for (std::int64_t rows_kept : {0, 5, 45, 1000}) {

@@ -34,7 +34,7 @@ std::vector<int> edges_of(Groups groups, int m) {
 
 constexpr long most_steps = 60'000;  // Newton steps end what takes pair steps several times as many
 
-// What the gradient may lose, relative to the size of beta: a pair step adds t (K_i - K_j) with the difference taken in T.
+// The largest error of the gradient, relative to the size of beta: a pair step adds t (K_i - K_j) with the difference taken in T.
 template <class T>
 constexpr double rounding = sizeof(T) == 4 ? 1e-5 : 1e-12;
 
@@ -45,8 +45,8 @@ struct Problem {
     std::vector<int> edges;
     std::vector<double> lower, upper, beta, gradient, linear, sums;  // sums: of each group, at the start
 
-    // C-SVC on random labels over an RBF kernel: K is positive definite, and many variables end up at a bound. With two groups it is
-    // nu-SVC: a class each, no linear term, and a start in which the first variables of each group take all they can.
+    // C-SVC on random labels over an RBF kernel: K is positive definite, and many variables end up at a bound. With two groups it
+    // is nu-SVC: a class each, no linear term, and a start in which the first variables of each group take all they can.
     Problem(int size, Groups groups, Box box, double C, double shift, unsigned seed) : m(size), edges(edges_of(groups, size)) {
         const Data<T> data(m, 5, seed);
         K.resize(m);

@@ -36,7 +36,7 @@ void test_tile(const Kernel& kernel, Storage storage, int n, int d) {
     for (int i = 0; i < n; ++i) CHECK(close(diagonal[i], plain_kernel(kernel, data.row(i), data.row(i), d), tolerance<T>(kernel)));
 }
 
-// What kernels are functions of, of all pairs of samples.
+// The pairings that kernels are functions of, for all pairs of samples.
 void test_pairs(const Kernel& kernel, Storage storage, int n, int d) {
     const Data<double> data(n, d, 3 * n + d);
     Samples<double> samples = data.samples(storage);
@@ -66,7 +66,7 @@ void test_arithmetic() {
         }
 }
 
-// The exponential is a polynomial of ours: over its whole range, down to where the result is as good as zero.
+// The exponential function is a polynomial of the library: tested over its whole range, down to results that are nearly zero.
 template <class T>
 void test_exponential() {
     const double lowest = sizeof(T) == 4 ? -86.0 : -700.0, limit = sizeof(T) == 4 ? 5e-7 : 1e-15;
@@ -88,7 +88,7 @@ void test_exponential() {
     CHECK(tile[0] >= T(0) && tile[0] <= T(1e-37));
 }
 
-// What float32 has no normal number for becomes zero, all else the nearest float.
+// A number without a normal float32 becomes zero, any other the nearest float.
 void test_rounding() {
     const double smallest = std::numeric_limits<float>::min();
     const std::vector<double> values{1.0, -0.1, smallest, 0.99 * smallest, -0.5 * smallest, 1e-300, 0.0, 1e-30};

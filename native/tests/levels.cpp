@@ -51,7 +51,7 @@ const maxmargin::Loops<double>& loops64() { return levels()[chosen].loops64; }
 
 }  // namespace tests
 
-// What native/src/dispatch.cpp defines for the library.
+// The functions that native/src/dispatch.cpp defines for the library.
 namespace maxmargin {
 
 template <>

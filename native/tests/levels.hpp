@@ -3,7 +3,7 @@
 
 namespace tests {
 
-int n_levels();  // that this processor has
+int n_levels();  // number of levels that this processor supports
 void use_level(int level);
 const char* level_name();
 

@@ -36,7 +36,8 @@ struct Point {
     bool may_rise(int k) const { return beta[k] < upper[k]; }
     bool may_fall(int k) const { return beta[k] > lower[k]; }
 
-    // Of the variables of one group, all of them where there are none: who may rise with the lowest, fall with the highest gradient.
+    // The variables of one group (all variables without groups): the one that may rise with the lowest gradient, and the one that
+    // may fall with the highest.
     struct Group {
         int first, last, lowest = -1, highest = -1, n_free = 0;
     };

@@ -7,7 +7,7 @@ the command line has to answer Ctrl-C during that second too.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from maxmargin.primal_or_dual import primal_or_dual  # now: later, its module would stand under the same name
+from maxmargin.primal_or_dual import primal_or_dual  # not lazily: the module of the same name would hide it
 
 if TYPE_CHECKING:
     from maxmargin.audits import Audit, audit
@@ -57,7 +57,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """A public name, the version, or a module such as `maxmargin.kernels`; asked for once, and then kept."""
+    """Import a public name, the version, or a module such as `maxmargin.kernels` on first use; later uses find it in place."""
     if name in _MODULE_OF:
         value = getattr(import_module(f"maxmargin.{_MODULE_OF[name]}"), name)
     elif name == "__version__":
@@ -82,7 +82,7 @@ def _module(name: str) -> Any:
         if not name.startswith("_"):
             return import_module(f"maxmargin.{name}")
     except ModuleNotFoundError as error:
-        if error.name != f"maxmargin.{name}":  # a module of ours that needs a package that is not installed
+        if error.name != f"maxmargin.{name}":  # the module exists, but needs a package that is not installed
             raise
     raise AttributeError(f"module 'maxmargin' has no attribute {name!r}")
 

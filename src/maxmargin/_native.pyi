@@ -84,7 +84,7 @@ def choose_working_set(
     violation: Violation,
     threshold: float,
     size: int,
-    more: float,
+    extra_share: float,
     seed: int,
 ) -> tuple[Indices, bool]: ...
 def solve_tile(

@@ -1,4 +1,4 @@
-"""The bias of a machine, as the textbooks compute it from the duals, and when they agree.
+"""The bias of a machine by the rules of the textbooks, computed from the duals, and when these rules agree.
 
 A support vector on the margin has y_i (w . phi(x_i) + b) = 1, so each of them knows the bias: b_i = y_i - w . phi(x_i). As an
 optimum is only reached to a tolerance, one takes the mean:
@@ -30,7 +30,7 @@ from maxmargin.formulations import costs
 
 Vector = NDArray[np.float64]
 
-AT_THE_BOUND = 1e-8  # relative distance to C_i from which on an alpha counts as being there
+AT_THE_BOUND = 1e-8  # relative distance to C_i below which an alpha counts as being at the bound
 
 
 def over_support(signs: Vector, scores: Vector, alpha: Vector) -> float:
@@ -54,7 +54,7 @@ def _mean(values: Vector) -> float:
 
 @dataclass(frozen=True)
 class Biases:
-    """The bias of one machine by each rule, and the one it keeps."""
+    """The bias of one machine by each rule, and the bias that the model keeps."""
 
     over_support: float
     over_free: float
@@ -87,7 +87,7 @@ def biases(model: Any, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = N
     alpha[machine.support_] = np.abs(coefficients.toarray() if sp.issparse(coefficients) else coefficients)[0]
     weights = np.ones(len(signs)) if sample_weight is None else np.maximum(np.asarray(sample_weight, dtype=np.float64), 0.0)
     weights = weights * machine.class_weight_[(signs > 0).astype(np.intp)]
-    cost = costs(np.inf if machine.loss == "squared_hinge" else float(machine.C), weights)  # no bound with that loss
+    cost = costs(np.inf if machine.loss == "squared_hinge" else float(machine.C), weights)  # the squared hinge has no upper bound
     kept = float(machine.intercept_[0])
     scores, present = plane.h(X) - kept, weights > 0.0
     signs, scores, alpha, cost = signs[present], scores[present], alpha[present], cost[present]

@@ -1,7 +1,7 @@
-"""Things to watch a fit with.
+"""Callbacks, which watch a fit and may stop it.
 
-A callback is any callable that takes a `Progress`; returning True stops the fit. If it has a method `close`, that is
-called when the fit ends, however it ends.
+A callback is any callable that takes a `Progress`; returning True stops the fit. If it has a method `close`, the fit calls it
+at its end, however it ends.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ __all__ = ["Progress", "ProgressBar"]
 
 
 class ProgressBar:
-    """A bar with the relative gap falling and the time left (needs tqdm: ``pip install maxmargin[progress]``)."""
+    """A progress bar that shows the relative gap and the remaining time (needs tqdm: ``pip install maxmargin[progress]``)."""
 
     def __init__(self, **options: Any) -> None:
         try:

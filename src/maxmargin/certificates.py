@@ -34,36 +34,36 @@ from maxmargin.formulations import CrammerSingerProblem, DualProblem
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 Indices = NDArray[np.int32]
-#: K[at] beta for some samples, and by how much rounding may have put each sum off
+#: A function that returns K[at] beta for the samples `at`, and a bound on the rounding error of each sum
 Sums = Callable[[Indices], tuple[Vector, Vector | float]]
 
-SMALL = 30_000  # kernel entries that are recomputed without a second thought
-DRAW = 64  # samples on which a claim is checked wherever it is not needed
-SAFETY = 8.0  # times the largest error of the claim that was found
+FEW_ENTRIES = 30_000  # with at most this many kernel entries, the whole gradient is recomputed
+CHECKED_AT_RANDOM = 64  # samples outside the band at which a claim is checked all the same
+SAFETY = 8.0  # factor on the largest error of the claim that was found
 EPSILON = float(np.finfo(float).eps)
 TINY = float(np.finfo(float).tiny)
-RESIDUAL = 1e-12  # of the sizes of the duals: what float64 may leave of a sum
-NEGLIGIBLE = 1e-6  # relative gap: if rounding alone could explain it, it counts as none
-WORTH_A_LOOK = 1e-4  # relative gap: with a smaller one the optimum is not zero, or it does not matter
-ZERO = 64.0 * EPSILON  # of the losses of a machine that says nothing: an objective that cannot be told from zero
+LARGEST_RESIDUAL = 1e-12  # residual of a constraint, relative to the sizes of the duals, that counts as rounding
+NEGLIGIBLE_GAP = 1e-6  # a relative gap up to this that rounding alone could explain counts as zero
+LARGE_GAP = 1e-4  # only a larger relative gap raises the question whether the optimum is zero
+ZERO = 64.0 * EPSILON  # an objective below this share of the losses of the machine w = 0 cannot be told from zero
 
 
 @dataclass(frozen=True)
 class Certificate:
-    """What was proved of a model.
+    """What is proved about a model.
 
-    ``gap = primal - dual >= 0`` bounds how far the model's objective is from the optimum; ``rounding`` is the part of it
-    that is there because float64 arithmetic may be off. ``gap_terms`` are its shares, one per training sample (a row per
-    machine if there are several). The two values themselves may be off, both by the same and by at most ``value_error``.
-    ``relative_gap`` divides the gap by the larger of their sizes, less that; it is zero where the optimum is, or where the gap
-    could be nothing but rounding and a smaller gap_tol was asked for than that allows to prove. ``kkt_violation`` has no such
-    allowance.
+    ``gap = primal - dual >= 0`` bounds how far the model's objective is from the optimum; ``rounding`` is the part of the gap
+    that allows for rounding errors of float64 arithmetic. ``gap_terms`` are the shares of the training samples in the gap (a row
+    per machine if there are several). The primal and the dual value may be off, both by the same and by at most ``value_error``.
+    ``relative_gap`` is the gap divided by the larger of their absolute values less ``value_error``. It is zero if the optimum is
+    zero, or if rounding could explain the whole gap and gap_tol is smaller than rounding allows to prove. ``kkt_violation`` has
+    no such allowance.
 
-    ``complete`` says whether the gradient was recomputed in float64 at all samples. If not, it was at those whose share of
-    the gap can differ from zero, and at a random draw of the others, which stands for the rest.
+    ``complete`` says whether the gradient was recomputed in float64 at all samples. If not, it was recomputed at the samples
+    whose share of the gap can differ from zero, and at a random draw of the others, which stands for the rest.
 
-    ``levels`` are the multipliers of the equality constraints that the primal value belongs to, ``bias`` is the intercept that
-    goes with them, ``size`` the sum of the sizes of the duals, ``seconds`` the time this took.
+    ``levels`` are the multipliers of the equality constraints at which the primal value is taken, ``bias`` is the intercept that
+    belongs to them, ``size`` the sum of the absolute values of the duals, ``seconds`` the time that the certificate took.
     """
 
     primal: float
@@ -90,25 +90,25 @@ class Certificate:
 
     @property
     def bias_of_sums(self) -> float:
-        """The intercept that goes with the solver's sums, which may be of centred samples: minus the mean level, if there is
-        one."""
+        """The intercept that belongs to the solver's kernel sums, which may be those of centred samples: minus the mean level, or
+        `bias` without levels."""
         return -math.fsum(self.levels) / len(self.levels) if self.levels else self.bias
 
     @property
     def is_rounding(self) -> bool:
-        """Whether the gap is small and could be nothing but rounding."""
-        return self.gap <= 2.0 * self.rounding and self.holds(NEGLIGIBLE)
+        """Whether the gap is small and rounding could explain all of it."""
+        return self.gap <= 2.0 * self.rounding and self.holds(NEGLIGIBLE_GAP)
 
     @property
     def feasible(self) -> bool:
-        """Whether the dual point satisfies its constraints, but for rounding."""
+        """Whether the dual point satisfies its constraints up to rounding."""
         if self.parts:
             return all(part.feasible for part in self.parts)
-        return max(self.box_residual, self.equality_residual) <= RESIDUAL * self.size
+        return max(self.box_residual, self.equality_residual) <= LARGEST_RESIDUAL * self.size
 
     def meets(self, tol: float, gap_tol: float | None) -> bool:
-        """Whether the point is feasible, violates the optimality conditions by at most `tol`, and has a relative gap of at
-        most `gap_tol` (None: any), but for rounding; of several machines, each."""
+        """Whether the point is feasible, violates the optimality conditions by at most `tol`, and has a relative gap of at most
+        `gap_tol` (None: any gap), up to rounding; for several machines, whether each of them does."""
         if self.parts:
             return all(part.meets(tol, gap_tol) for part in self.parts)
         close = gap_tol is None or self.holds(gap_tol) or self.is_rounding
@@ -132,12 +132,12 @@ class Certificate:
 
 @dataclass(frozen=True)
 class Gradient:
-    """The gradient at a dual point, as far as it was recomputed, and what is known of its errors."""
+    """The gradient at a dual point, recomputed at all samples or at some, and bounds on its errors."""
 
     values: NDArray[np.float64]
-    error: NDArray[np.float64] | float  # by rounding, where it was recomputed
-    value_error: float  # of the dual value, by claims that were not
-    checked: int  # samples
+    error: NDArray[np.float64] | float  # bound on the rounding error where the gradient was recomputed
+    value_error: float  # bound on the error of the dual value from entries that were not recomputed
+    checked: int  # number of samples where the gradient was recomputed
 
     @property
     def complete(self) -> bool:
@@ -153,8 +153,8 @@ class Gradient:
 def recompute(
     problem: DualProblem, beta: Vector, sums: Sums, claim: Vector | None = None, levels: Vector | None = None
 ) -> Gradient:
-    """The gradient at `beta`, given K[at] beta; everywhere, or if there is a claim where it decides anything at these levels, or
-    the best ones."""
+    """Recompute the gradient at `beta` from the kernel sums K[at] beta. With a `claim`, the solver's own gradient, it is
+    recomputed only where it can change the gap at the given levels (None: the best ones)."""
 
     def exact(at: Indices) -> tuple[Vector, Vector | float]:
         kernel_sums, error = sums(at)
@@ -162,7 +162,7 @@ def recompute(
         return gradient if problem.shift is None else gradient + problem.shift[at] * beta[at], error
 
     n = len(problem)
-    if claim is None or problem.shift is not None or problem.hard or n * np.count_nonzero(beta) <= SMALL:
+    if claim is None or problem.shift is not None or problem.hard or n * np.count_nonzero(beta) <= FEW_ENTRIES:
         return Gradient(*exact(np.arange(n, dtype=np.int32)), 0.0, n)
     level = problem.at_variables(problem.levels(beta, claim) if levels is None else levels)
     outside = _distance_outside(problem, beta, claim, level)
@@ -179,9 +179,9 @@ def certify(
     started: float | None = None,
     bias: float | None = None,
 ) -> Certificate:
-    """The certificate of `beta`, of which this is the gradient, at these levels or else the best ones. `largest_norm` is
-    sum_i |beta_i| sqrt(k(x_i, x_i)), which |w| cannot exceed; `bias` the intercept that goes with the levels, if it is not minus
-    their mean."""
+    """The certificate of `beta`, given its gradient, at the given levels (None: the best ones). `largest_norm` returns sum_i
+    |beta_i| sqrt(k(x_i, x_i)), which |w| cannot exceed; `bias` is the intercept that belongs to the levels (None: minus their
+    mean)."""
     started = time.perf_counter() if started is None else started
     levels = problem.levels(beta, gradient.values) if levels is None else levels
     level = problem.at_variables(levels)
@@ -219,22 +219,22 @@ def recompute_jointly(
     sums: Callable[[Indices], tuple[Matrix, Matrix | float]],
     claim: Matrix | None = None,
 ) -> Gradient:
-    """The gradient of a machine of several classes; `sums(at)` is B K[:, at], with errors."""
+    """Like `recompute`, for a machine of all classes at once; `sums(at)` is B K[:, at], with errors."""
 
     def exact(at: Indices) -> tuple[Matrix, Matrix | float]:
         kernel_sums, error = sums(at)
         return kernel_sums + problem.linear[:, at], error
 
     n = len(problem)
-    if claim is None or n * np.count_nonzero(B.any(axis=0)) <= SMALL:
+    if claim is None or n * np.count_nonzero(B.any(axis=0)) <= FEW_ENTRIES:
         return Gradient(*exact(np.arange(n, dtype=np.int32)), 0.0, n)
-    return _exact_where_it_matters(B, claim, exact, problem.clearance(B, claim), doubt=2.0 * SAFETY)  # of a difference
+    return _exact_where_it_matters(B, claim, exact, problem.clearance(B, claim), doubt=2.0 * SAFETY)  # two errors
 
 
 def certify_jointly(
     problem: CrammerSingerProblem, B: Matrix, gradient: Gradient, started: float | None = None
 ) -> Certificate:
-    """The certificate of a machine of several classes at the point `B`, of which this is the gradient."""
+    """Like `certify`, for a machine of all classes at once at the point `B`, given its gradient."""
     started = time.perf_counter() if started is None else started
     error = np.max(gradient.error + EPSILON * np.abs(gradient.values), axis=0)
     terms = problem.gap_terms(B, gradient.values, error)
@@ -245,7 +245,7 @@ def certify_jointly(
     rounding = gap - plain
 
     def zero() -> float:
-        return ZERO * float(problem.upper.sum())  # the losses of a machine that says nothing
+        return ZERO * float(problem.upper.sum())  # the losses of the machine w = 0
 
     return Certificate(
         primal=dual + gap,
@@ -259,7 +259,7 @@ def certify_jointly(
         bias=0.0,
         value_error=gradient.value_error,
         rounding=rounding,
-        size=float(np.abs(B).sum() + problem.upper.max(initial=0.0)),  # duals are what is left of their bounds
+        size=float(np.abs(B).sum() + problem.upper.max(initial=0.0)),  # the shares are upper - B
         complete=gradient.complete,
         seconds=time.perf_counter() - started,
         gap_terms=terms,
@@ -267,7 +267,7 @@ def certify_jointly(
 
 
 def _distance_outside(problem: DualProblem, beta: Vector, claim: Vector, level: float | Vector) -> Vector:
-    """How far each sample is on the right side of the level, at a bound where that makes its term zero."""
+    """How far the gradient of each sample is on the side of the level where its gap term is zero; -inf for free samples."""
     outside = np.where(beta == problem.lower, claim - level, level - claim)
     outside[(beta > problem.lower) & (beta < problem.upper)] = -np.inf
     outside[problem.lower == problem.upper] = np.inf
@@ -276,7 +276,7 @@ def _distance_outside(problem: DualProblem, beta: Vector, claim: Vector, level: 
 
 @lru_cache(maxsize=8)
 def _draw(n: int) -> NDArray[np.intp]:
-    return np.random.default_rng(0).choice(n, min(DRAW, n), replace=False)
+    return np.random.default_rng(0).choice(n, min(CHECKED_AT_RANDOM, n), replace=False)
 
 
 def _exact_where_it_matters(
@@ -286,10 +286,10 @@ def _exact_where_it_matters(
     outside: Vector,
     doubt: float,
 ) -> Gradient:
-    """The claimed gradient, exact on the band and a draw.
+    """The claimed gradient, recomputed exactly on a band of samples and on a random draw of the others.
 
-    The band are the samples that are `outside` by no more than `doubt` times the largest error found so far. Those outside
-    it add nothing to the gap, but to the dual value: 1/2 |beta_i| times the error of their gradient.
+    The band is the set of samples with an `outside` of at most `doubt` times the largest error found so far. The other samples
+    add nothing to the gap; to the error of the dual value they add 1/2 |beta_i| times the error of their gradient.
     """
     n = len(outside)
     checked = outside <= 0.0
@@ -310,30 +310,30 @@ def _exact_where_it_matters(
 
 
 def _zero(problem: DualProblem, largest_norm: Callable[[], float]) -> float:
-    """An objective of at most this size cannot be told from zero: next to the losses of a machine that says nothing; or, if there
-    are none because the machine has a margin to find (nu, one-class), next to the largest |w|^2 that such duals could have."""
-    if problem.hard:  # its optimum is not zero
+    """The largest objective that cannot be told from zero: a rounding error of the losses of the machine w = 0; or, where these
+    are zero (nu, one-class), of the largest |w|^2 that such duals could have."""
+    if problem.hard:  # the optimum of a hard margin is not zero
         return 0.0
     losses = float(problem.gap_terms(np.zeros(len(problem)), -np.abs(problem.linear) * _side(problem), 0.0).sum())
     return ZERO * losses if losses > 0.0 or problem.start is None else 0.25 * ZERO * largest_norm() ** 2
 
 
 def _side(problem: DualProblem) -> Vector:
-    """1 where the box reaches above zero, -1 where it reaches below only: the side on which there is a loss."""
+    """The side on which a variable has a loss: 1 if its box reaches above zero, -1 if it reaches only below."""
     return np.where(problem.upper > 0.0, 1.0, -1.0)
 
 
 def relative_gap(gap: float, rounding: float, dual: float, value_error: float, zero: Callable[[], float]) -> float:
-    """The largest quotient of the gap and the larger of the two values that their errors allow; zero if gap and values, but for
-    the part of the gap that is `rounding`, are at most `zero`, because the optimum is."""
+    """The gap divided by the larger of the primal and the dual value, as large as their errors allow. It is zero if the optimum
+    is: if the gap without its part `rounding`, and the values, are at most `zero()`."""
     if not math.isfinite(gap):
         return math.inf
     relative = gap / max(max(abs(dual + gap), abs(dual)) - value_error, TINY)
-    return 0.0 if relative > WORTH_A_LOOK and max(gap - rounding, abs(dual)) <= zero() else relative
+    return 0.0 if relative > LARGE_GAP and max(gap - rounding, abs(dual)) <= zero() else relative
 
 
 def combine(parts: Sequence[Certificate], gap_terms: NDArray[np.float64]) -> Certificate:
-    """The certificate of several machines together: their objectives add up."""
+    """The certificate of several machines together, whose objective is the sum of theirs."""
     dual, gap = sum(part.dual for part in parts), sum(part.gap for part in parts)
     value_error = sum(part.value_error for part in parts)
     arithmetics = {part.arithmetic for part in parts}

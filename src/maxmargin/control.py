@@ -1,4 +1,4 @@
-"""When a run has to end before it is done: time, steps, Ctrl-C, a callback."""
+"""Reasons for a run to end early: time, steps, Ctrl-C, a callback."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from typing import Any
 
 from maxmargin.solution import TINY, Status
 
-AIM = 0.3  # of gap_tol: what a tighter tolerance aims at
-MOST_AT_ONCE = 0.01  # of the violation before: by how much it may fall
+TARGET_SHARE = 0.3  # a tighter tolerance aims at this share of gap_tol
+LEAST_REDUCTION = 0.01  # smallest factor by which the tolerance is reduced at once
 
 
 @dataclass(frozen=True)
 class Progress:
     """What a callback is told after each outer iteration.
 
-    `machine` of `n_machines` counts the binary problems of a multi-class fit. `fraction` is the share of the work that
-    is done, judged by how far the violation has fallen on a logarithmic scale, and never falls; `gap` is relative.
+    `machine` (of `n_machines`) is the number of the binary problem in a multi-class fit. `fraction` is the share of the work
+    that is done, judged by how far the violation has fallen on a logarithmic scale; it never decreases. `gap` is relative.
     """
 
     seconds: float
@@ -37,33 +37,33 @@ class Progress:
 
     @property
     def seconds_left(self) -> float:
-        """The time left, if the rest goes as the part that is done."""
+        """The estimated remaining time, if the rest of the work takes as long as the part that is done."""
         return self.seconds * (1.0 - self.fraction) / max(self.fraction, 1e-3)
 
 
 @dataclass(frozen=True)
 class Stop:
-    """When a solver may stop: at a point that violates the optimality conditions by at most `tol` and whose relative gap is at
-    most `gap_tol` (None: any)."""
+    """The stopping rule of a solver: it may stop at a point that violates the optimality conditions by at most `tol` and has a
+    relative gap of at most `gap_tol` (None: any gap)."""
 
     tol: float = 1e-3
     gap_tol: float | None = 1e-3
 
     def close(self, relative_gap: float) -> bool:
-        """Whether the gap is small enough."""
+        """Whether a relative gap satisfies `gap_tol`."""
         return self.gap_tol is None or relative_gap <= self.gap_tol
 
     def tighter(self, tol: float, violation: float, relative_gap: float) -> float:
-        """The tolerance to go on with from a point that is within `tol` but whose gap is not small enough: the gap falls about as
-        fast as the violation."""
+        """The tolerance to continue with at a point whose violation is within `tol` but whose gap is too large. The gap falls
+        about as fast as the violation."""
         assert self.gap_tol is not None
-        factor = AIM * self.gap_tol / max(relative_gap, TINY)
-        return min(tol, violation) * min(max(factor, MOST_AT_ONCE), AIM)
+        factor = TARGET_SHARE * self.gap_tol / max(relative_gap, TINY)
+        return min(tol, violation) * min(max(factor, LEAST_REDUCTION), TARGET_SHARE)
 
 
 def fraction_done(stop: Stop, worst: float, violation: float, relative_gap: float) -> float:
-    """The share of the work that is done: how far the violation has come from its worst towards tol, and where that is infinite
-    the relative gap from one towards gap_tol, on a logarithmic scale."""
+    """The share of the work that is done, on a logarithmic scale: how far the violation has come from its worst value towards
+    tol, or, if tol is infinite, the relative gap from one towards gap_tol."""
     now, goal = (violation, stop.tol) if math.isfinite(stop.tol) else (relative_gap, stop.gap_tol or 1.0)
     worst = worst if math.isfinite(stop.tol) else 1.0
     if not goal < now < worst:
@@ -74,8 +74,8 @@ def fraction_done(stop: Stop, worst: float, violation: float, relative_gap: floa
 class Control:
     """The clock, the step counter, the callbacks and the interrupt flag of one fit of `n_machines`.
 
-    A limit on the time is shared out: each machine may use its part of what is left when it begins, so that one that needs
-    less leaves more to the others. Certificates are computed with the clock stopped.
+    A time limit is shared out: each machine gets its part of the time that remains when it begins, so that one that needs less
+    leaves more to the others. The clock is stopped while certificates are computed.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class Control:
         self._whole: Control | None = None
 
     def share(self) -> Control:
-        """The control of a part that runs beside others: it ends when the whole does, and tells nobody."""
+        """The control of a part that runs beside others: it ends when the whole fit does, and calls no callbacks."""
         part = Control()
         part._whole = self
         return part
@@ -108,7 +108,7 @@ class Control:
 
     @property
     def seconds(self) -> float:
-        """Since the fit began."""
+        """The seconds since the fit began."""
         return time.perf_counter() - self._started
 
     @property
@@ -117,13 +117,13 @@ class Control:
 
     @property
     def seconds_left(self) -> float:
-        """To the present machine."""
+        """The seconds that remain for the present machine."""
         if self._whole is not None:
             return self._whole.seconds_left
         return max(0.0, self._turn_ends - (self.seconds - self._stopped_for))
 
     def begin_turn(self, machine: int, together: int = 1) -> None:
-        """The turn of a machine, or of some together: they get their part of the time that is left."""
+        """Begin the turn of a machine, or of several together, and give it its part of the remaining time."""
         self.machine = machine
         if self._max_seconds < math.inf:
             used = self.seconds - self._stopped_for
@@ -132,7 +132,7 @@ class Control:
 
     @contextmanager
     def clock_stopped(self) -> Iterator[None]:
-        """The time of a certificate, which counts for nothing."""
+        """Stop the clock, for the time that a certificate takes."""
         begun = time.perf_counter()
         try:
             yield
@@ -146,7 +146,7 @@ class Control:
         return self._max_steps >= 0
 
     def steps_left(self, at_most: int) -> int:
-        """How many more steps a solver may take in one go."""
+        """The number of steps that a solver may take before it asks again."""
         return at_most if self._max_steps < 0 else max(0, min(at_most, self._max_steps - self.steps))
 
     def ended(self) -> Status | None:
@@ -164,7 +164,7 @@ class Control:
         return None
 
     def report(self, iteration: int, violation: float, gap: float, fraction: float) -> Status | None:
-        """Tell the callbacks how far the present machine is; one that returns True ends the fit."""
+        """Tell the callbacks the progress of the present machine; return the reason to end if one of them returned True."""
         if not self._callbacks:
             return None
         self._fraction = max(self._fraction, min(1.0, (self.machine + fraction) / self.n_machines))
@@ -177,7 +177,7 @@ class Control:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """The time of the fit: Ctrl-C is caught, and callbacks that have something to close are closed at its end."""
+        """The context of the fit: Ctrl-C is caught, and callbacks that have a `close` are closed at the end."""
         try:
             with self._catching_interrupts():
                 yield
@@ -196,7 +196,7 @@ class Control:
             yield
             return
         previous = signal.getsignal(signal.SIGINT)
-        if not callable(previous):  # ignored, or not Python's to handle
+        if not callable(previous):  # the signal is ignored, or not handled by Python
             yield
             return
 

@@ -7,8 +7,8 @@
     xi = max(0, 1 - y h(x))                     the slack
     2 / |w|                                     the width of the margin, between h = -1 and h = +1
 
-Everything here is asked of a `Plane`: `Hyperplane(w, b)` in the space of the samples, or `of(model)` for a fitted binary
-machine, where w = sum_i beta_i phi(x_i) and |w|^2 = beta' K beta. Distances are then distances in feature space.
+All functions take a `Plane`: `Hyperplane(w, b)` in the space of the samples, or `of(model)` for a fitted binary machine, where
+w = sum_i beta_i phi(x_i) and |w|^2 = beta' K beta. Distances are then distances in feature space.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from numpy.typing import ArrayLike, NDArray
 
 Vector = NDArray[np.float64]
 
-ROUNDING = 1e-9  # of a functional margin of 1, where nothing but rounding makes it differ
+ROUNDING = 1e-9  # difference from a functional margin of 1 that counts as rounding
 
 
 class Plane(Protocol):
-    """What distances and margins are asked of."""
+    """A hyperplane with distances and margins."""
 
     @property
     def norm(self) -> float:
@@ -138,17 +138,17 @@ def of(model: Any) -> FeatureHyperplane:
 
 
 def directed_distance(plane: Plane, X: Any) -> Vector:
-    """r = h(x) / |w|: positive on the side that w points to."""
+    """The directed distance r = h(x) / |w| of each sample: positive on the side that w points to."""
     return plane.h(X) / _positive_norm(plane)
 
 
 def distance(plane: Plane, X: Any) -> Vector:
-    """|h(x)| / |w|."""
+    """The distance |h(x)| / |w| of each sample."""
     return np.abs(directed_distance(plane, X))
 
 
 def margin_width(plane: Plane) -> float:
-    """2 / |w|: from h = -1 to h = +1."""
+    """The width 2 / |w| of the margin, from h = -1 to h = +1."""
     return 2.0 / _positive_norm(plane)
 
 
@@ -163,7 +163,7 @@ def _positive_norm(plane: Plane) -> float:
 
 
 def functional_margins(plane: Plane, X: Any, y: ArrayLike) -> Vector:
-    """y h(x) of each sample: positive where it is classified correctly. It grows with the scale of (w, b)."""
+    """The functional margin y h(x) of each sample: positive if it is classified correctly. It grows with the scale of (w, b)."""
     values, signs = plane.h(X), plane.signs(y)
     if values.shape != signs.shape:
         raise ValueError(f"y has shape {signs.shape}: must have one label for each of the {len(values)} samples of X")
@@ -171,17 +171,18 @@ def functional_margins(plane: Plane, X: Any, y: ArrayLike) -> Vector:
 
 
 def functional_margin(plane: Plane, X: Any, y: ArrayLike) -> float:
-    """That of the data set: the smallest."""
+    """The functional margin of the data set: the smallest one of its samples."""
     return float(functional_margins(plane, X, y).min())
 
 
 def geometric_margins(plane: Plane, X: Any, y: ArrayLike) -> Vector:
-    """delta = y h(x) / |w| of each sample, which no scale of (w, b) changes."""
+    """The geometric margin delta = y h(x) / |w| of each sample, which does not depend on the scale of (w, b)."""
     return functional_margins(plane, X, y) / _positive_norm(plane)
 
 
 def geometric_margin(plane: Plane, X: Any, y: ArrayLike) -> float:
-    """That of the data set, delta*: the distance of the nearest sample, if the hyperplane separates the classes."""
+    """The geometric margin delta* of the data set: the distance of the nearest sample, if the hyperplane separates the
+    classes."""
     return float(geometric_margins(plane, X, y).min())
 
 
@@ -209,12 +210,12 @@ class Side(Enum):
 
 
 def slack(plane: Plane, X: Any, y: ArrayLike) -> Vector:
-    """xi = max(0, 1 - y h(x)) of each sample: what it lacks to a functional margin of 1."""
+    """The slack xi = max(0, 1 - y h(x)) of each sample: what its functional margin lacks to 1."""
     return np.maximum(0.0, 1.0 - functional_margins(plane, X, y))
 
 
 def sides(plane: Plane, X: Any, y: ArrayLike, tolerance: float | None = None) -> NDArray[np.object_]:
-    """The `Side` of each sample; on the margin within `tolerance`, by default that of the plane."""
+    """The `Side` of each sample. Samples within `tolerance` of the margin (default: the plane's own) are on it."""
     near = plane.tolerance if tolerance is None else tolerance
     margins = functional_margins(plane, X, y)
     found = np.full(len(margins), Side.INSIDE, dtype=object)
@@ -226,17 +227,17 @@ def sides(plane: Plane, X: Any, y: ArrayLike, tolerance: float | None = None) ->
 
 @dataclass(frozen=True)
 class SupportVectors:
-    """The support vectors of a machine, as numbers of training samples."""
+    """The sample numbers of the support vectors of a machine: those on the margin and those with slack."""
 
     on_margin: NDArray[np.intp]
     with_slack: NDArray[np.intp]
 
 
 def support_vectors(model: Any, X: Any, y: ArrayLike, tolerance: float | None = None) -> SupportVectors:
-    """Those of a fitted binary machine, on the margin and with slack; X and y are its training data.
+    """The support vectors of a fitted binary machine, on the margin and with slack; X and y are its training data.
 
-    With the hinge loss these are the free ones (0 < alpha < C) and those at alpha = C, except for samples that are there by
-    chance. With the quadratic loss xi = alpha / 2C, so every support vector has slack.
+    With the hinge loss support vectors on the margin are free (0 < alpha < C) and those with slack have alpha = C, except for
+    samples at C that are on the margin by chance. With the quadratic loss xi = alpha / 2C, so every support vector has slack.
     """
     plane = of(model)
     xi = slack(plane, X, y)

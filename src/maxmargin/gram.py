@@ -1,7 +1,7 @@
-"""The kernel matrix of one training set, of which only what is asked for is computed.
+"""The kernel matrix of one training set; entries are computed only when they are needed.
 
-A Gram knows one kernel, one X and its memory budget. It does not know why a row is wanted. `BlockGram` works for every
-kernel, on NumPy blocks; a backend may bring a faster one for the kernels it knows. `AugmentedGram` is K + 1 for any K.
+A Gram knows one kernel, one X and its memory budget. It does not know why a row is needed. `BlockGram` works for every kernel,
+with NumPy blocks; a backend may have a faster one for the kernels it knows. `AugmentedGram` is K + 1 for any K.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Indices = NDArray[np.int32]
 
 ROWS_AT_ONCE = 256
 QUERIES_AT_ONCE = 2048
-NOWHERE = np.empty(0)  # a centre that is none
+NO_CENTRE = np.empty(0)  # in place of a centre: the samples are not centred
 
 
 class Gram(ABC):
@@ -38,17 +38,17 @@ class Gram(ABC):
 
     @property
     def n_samples(self) -> int:
-        """The samples behind the variables: the length of a row that has to be computed."""
+        """The number of samples, which is the number of entries to compute for a row; variables may share a sample."""
         return len(self)
 
     @property
     def is_tile(self) -> bool:
-        """Whether the tile of all variables costs nothing, because the whole matrix is there."""
+        """Whether the tile of all variables costs nothing, because the whole matrix is in memory."""
         return False
 
     @abstractmethod
     def tile(self, members: Indices, shift: Vector | None = None) -> Any:
-        """K[members, members] + diag(shift), in the form the backend's `solve_tile` takes."""
+        """The tile K[members, members] + diag(shift), in the form that the backend's `solve_tile` takes."""
 
     @abstractmethod
     def largest_diagonal(self) -> float:
@@ -59,17 +59,17 @@ class Gram(ABC):
         """out += K[:, rows] @ weights."""
 
     def accumulate_each(self, rows: Indices, weights: Matrix, out: Matrix) -> None:
-        """out[m] += K[:, rows] @ weights[m] for each m. Where it pays, a kernel row is computed once for all."""
+        """out[m] += K[:, rows] @ weights[m] for each m. A kernel row may be computed once for all m."""
         for own, sums in zip(weights, out, strict=True):
             chosen = np.flatnonzero(own)
             self.accumulate(rows[chosen], own[chosen], sums)
 
     @abstractmethod
     def exact_sums(self, rows: Indices, weights: Matrix, at: Indices) -> tuple[Matrix, Matrix | float]:
-        """weights @ K[rows, at], and by how much rounding may have put each sum off: a number, a column or a matrix.
+        """The sums weights @ K[rows, at], and a bound on their rounding errors: a number, a column or a matrix.
 
         Every entry is computed anew in float64, whatever `dtype` is, from the samples alone: nothing that a solver could have
-        written (a cached row, a tile) is read. This is what certificates are made of.
+        written (a cached row, a tile) is read. Certificates are computed from these sums.
         """
 
     @property
@@ -80,29 +80,31 @@ class Gram(ABC):
 
     @property
     def is_centred(self) -> bool:
-        """Whether this is the matrix of samples less a centre, and so another than that of the kernel."""
+        """Whether the samples were centred, so that this matrix differs from the kernel matrix of X."""
         return False
 
     def offset(self, rows: Indices, weights: Vector) -> tuple[float, float]:
-        """What has to be added to sums of this matrix to make them sums of the kernel (zero unless the samples were centred): its
-        value in float64, and what rounding took from that."""
+        """The offset to add to sums of this matrix to make them sums of the kernel (zero unless the samples were centred), as a
+        float64 value and its rounding error."""
         return 0.0, 0.0
 
     def entries(self, rows: Indices, columns: Indices) -> Matrix:
-        """Some entries, as certificates read them."""
+        """The block of float64 entries K[rows, columns], as certificates use them."""
         raise NotImplementedError(f"{type(self).__name__} has no entries to show")
 
     @abstractmethod
     def largest_norm(self, rows: Indices, weights: Vector) -> float:
-        """sum_a |weights_a| sqrt(k(x_a, x_a)): the norm of sum_a weights_a phi(x_a) if nothing cancelled."""
+        """The bound sum_a |weights_a| sqrt(k(x_a, x_a)) on the norm of sum_a weights_a phi(x_a)."""
 
     def constant_weight(self, rows: Indices, weights: Vector) -> float:
-        """The weight of a feature that is always 1, if this matrix has one besides those of the kernel: a bias."""
+        """The weight of the constant feature 1, which is a bias, if this matrix has one besides the kernel's features; else
+        zero."""
         return 0.0
 
     @property
     def sums_are_cheap(self) -> bool:
-        """Whether `exact_sums` over everything costs no more than a look at the data, because K is a product of two factors."""
+        """Whether `exact_sums` over all samples costs no more than a pass over the data, because K is a product of two
+        factors."""
         return False
 
     @abstractmethod
@@ -112,31 +114,32 @@ class Gram(ABC):
     @property
     @abstractmethod
     def remembers(self) -> bool:
-        """Whether a row that was computed once is kept, so that using it again costs little."""
+        """Whether computed rows are cached, so that using them again costs little."""
 
     def view(self) -> Gram:
-        """The same matrix for another thread, where several may read it."""
+        """The same matrix for use in another thread, if several threads may read it."""
         return self
 
     @abstractmethod
     def subset(self, members: Indices) -> Gram:
-        """The matrix over some of the samples, in that order, without what is cached."""
+        """The matrix over the samples `members`, in that order, without the cached rows."""
 
     @abstractmethod
     def release(self) -> None:
-        """Forget what is cached and of use to this part of the training set alone."""
+        """Free cached values that are useful for this part of the training set only."""
 
     @abstractmethod
     def restrict(self, segments: tuple[int, ...]) -> Gram:
-        """The matrix over some of the segments the training set was cut into, sharing what is cached."""
+        """The matrix over some of the segments of the training set, with a shared cache."""
 
     def features(self) -> Any:
-        """Phi with K = Phi Phi', a row for each variable, dense or CSR in float64, where the kernel has such features."""
+        """The features Phi with K = Phi Phi', a row for each variable, dense or CSR in float64, if the kernel has explicit
+        ones."""
         raise NotImplementedError(f"{type(self).__name__} has no explicit features")
 
 
 class DoubledGram(Gram):
-    """The matrix of two variables per sample: K four times, as [[K, K], [K, K]], of which K is computed once."""
+    """The matrix for two variables per sample: [[K, K], [K, K]], where K is computed once."""
 
     def __init__(self, single: Gram) -> None:
         self.single = single
@@ -164,7 +167,8 @@ class DoubledGram(Gram):
         out += np.tile(sums, 2)
 
     def _merged(self, variables: Indices, weights: Matrix) -> tuple[Indices, Matrix]:
-        """The samples of some variables, each once, and the sums of the weights of its two: these may cancel."""
+        """The samples of some variables, each once, and for each the sum of the weights of its two variables, which may
+        cancel."""
         samples, places = np.unique(self._sample(variables), return_inverse=True)
         merged = np.zeros((len(weights), len(samples)))
         np.add.at(merged.T, places, weights.T)
@@ -211,7 +215,7 @@ class DoubledGram(Gram):
 
 
 class RowCache:
-    """Keeps rows within a byte budget; evicts the least recently used, never computes."""
+    """A cache of rows within a byte budget; it evicts the least recently used row and computes nothing."""
 
     def __init__(self, budget_bytes: int) -> None:
         self.budget_bytes = budget_bytes
@@ -235,7 +239,7 @@ class RowCache:
 
 
 class BlockGram(Gram):
-    """Rows by `kernel.block`, in float64, for any kernel: asked for blocks, never for the whole matrix at once."""
+    """Rows of any kernel in float64, computed by `kernel.block` in blocks, never the whole matrix at once."""
 
     dtype = np.dtype(np.float64)
 
@@ -270,13 +274,13 @@ class BlockGram(Gram):
         return self.kernel.exact_block(A, B) if exact else self.kernel.block(A, B)
 
     def _block(self, rows: Indices, columns: Indices) -> NDArray[np.float64]:
-        """K[rows, columns]; where there is room for all of K, nothing is computed twice."""
+        """The block K[rows, columns]; if there is room for all of K, no entry is computed twice."""
         if self.remembers and len(rows) and not isinstance(self.kernel, Precomputed):
             return self._rows(rows)[:, columns]
         return self._compute(rows, columns)
 
     def _rows(self, rows: Indices) -> NDArray[np.float64]:
-        """K[rows, :] over the whole training set, from the cache where it has them."""
+        """The rows K[rows, :] over the whole training set, from the cache as far as it holds them."""
         found = {int(row): self._cache.get(int(row)) for row in rows}
         missing = np.array([row for row, values in found.items() if values is None], dtype=np.int32)
         if len(missing):
@@ -321,15 +325,15 @@ class BlockGram(Gram):
         error = rounding_of_sums(self.kernel, terms_of(self._X), self._sizes, rows, weights, at, terms)
         if not self.kernel.shift_invariant:
             return sums, error
-        return sums, error + rounding_of_distances(self.kernel, NOWHERE, self._X[rows], self._X[at], weights)
+        return sums, error + rounding_of_distances(self.kernel, NO_CENTRE, self._X[rows], self._X[at], weights)
 
     def largest_norm(self, rows: Indices, weights: Vector) -> float:
         sizes = np.broadcast_to(self._sizes, self._segments[-1])
         return float(np.abs(weights) @ sizes[self._members[rows]])
 
     def _linear_sums(self, rows: Indices, weights: Matrix, at: Indices) -> tuple[Any, Matrix, Matrix]:
-        """Offsets, sums and what rounding may have put them off by, in NumPy's widest arithmetic. The samples at `rows` are not
-        centred, so that what is left of a sum of weights that should be zero counts, as it does in the model that is kept."""
+        """Offsets, sums and bounds on their rounding errors, in NumPy's widest arithmetic. The samples at `rows` are not centred,
+        so that a nonzero sum of weights has the same effect here as in the model."""
         wide, unit = np.longdouble, float(np.finfo(np.longdouble).eps)
         S, A = _dense(self._X[rows]), _dense(self._X[at])
         centre = np.zeros(S.shape[1]) if self._centre is None else self._centre
@@ -371,7 +375,7 @@ class BlockGram(Gram):
         return part
 
     def release(self) -> None:
-        """Nothing: a cached row spans the whole training set."""
+        """Nothing to do: a cached row spans the whole training set."""
 
     def restrict(self, segments: tuple[int, ...]) -> BlockGram:
         edges = self._segments
@@ -434,13 +438,13 @@ class AugmentedGram(Gram):
 
 
 def linear_centre(kernel: Kernel, X: Any, balanced: bool) -> Vector | None:
-    """What may be subtracted from the samples of a linear kernel, where that changes no more than the intercept: the duals must
-    sum to zero. It saves the digits that a large feature (a year, a time stamp) would cost the others."""
+    """The centre to subtract from the samples of a linear kernel, or None. If the duals sum to zero, that changes only the
+    intercept. It saves the digits that a large feature (a year, a time stamp) would cost the others."""
     return centre_of(X) if balanced and kernel.name == "linear" and not sp.issparse(X) and X.shape[0] else None
 
 
 def terms_of(X: Any) -> int:
-    """The largest number of products in a dot product of two samples; one for things that are no rows of numbers."""
+    """The largest number of products in a dot product of two samples; one for samples that are not rows of numbers."""
     if sp.issparse(X):
         return int(np.diff(X.indptr).max(initial=1))
     return int(X.shape[1]) if X.ndim == 2 else 1
@@ -455,8 +459,8 @@ def rounding_of_sums(
     at: Indices,
     terms: int,
 ) -> Matrix | float:
-    """By how much weights @ K[rows, at] may be off, if as many terms as that were added one after the other: rounding of each
-    entry, and of the sums. `sizes` are those of the kernel (`Kernel.sizes`), of all samples."""
+    """A bound on the rounding error of weights @ K[rows, at], from the rounding of each entry and of sums in which `terms`
+    additions follow each other. `sizes` are the `Kernel.sizes` of all samples."""
     unit = kernel.rounding(n_features) + terms * UNIT_ROUNDOFF
     if isinstance(sizes, float):
         return np.asarray(unit * sizes**2 * np.abs(weights).sum(axis=1, keepdims=True))
@@ -464,12 +468,12 @@ def rounding_of_sums(
 
 
 def rounding_of_distances(kernel: Kernel, centre: Vector, support: Any, queries: Any, weights: Matrix) -> Matrix | float:
-    """By how much sums of a shift-invariant kernel are off besides, because squared distances come from dot products of samples
-    less a centre (empty: none); where there are few features they come from differences, and it is zero.
+    """A bound on the further error of sums of a shift-invariant kernel if squared distances come from dot products of samples
+    less a centre (empty: none). With few features distances come from differences, and the bound is zero.
 
-    Subtracting a centre puts a sample x at distance r_x from it off by u r_x. Where one of two is much farther out than the
-    other, their distance is about as large, and its relative error a few u. Else it is off by at most 3 u min(r_x, r_z), which
-    moves exp(-gamma s) by at most 0.86 sqrt(gamma) times that, and exp(-gamma sqrt(s)) by gamma times it.
+    Subtracting the centre puts a sample x at distance r_x from it off by u r_x. If one of two samples is much farther out than
+    the other, their distance is about as large, and its relative error is a few u. Else the distance is off by at most 3 u
+    min(r_x, r_z), which moves exp(-gamma s) by at most 0.86 sqrt(gamma) times that, and exp(-gamma sqrt(s)) by gamma times it.
     """
     n_terms = max(terms_of(support), terms_of(queries))
     if not sp.issparse(support) and (support.ndim != 2 or support.shape[1] <= FEW_FEATURES):
@@ -488,7 +492,7 @@ def rounding_of_distances(kernel: Kernel, centre: Vector, support: Any, queries:
 
 
 def explicit_features(kernel: Kernel, X: Any, members: Indices, centre: Vector | None) -> Any:
-    """phi(x) of some samples: of the linear kernel, the samples themselves, less the centre."""
+    """The features phi(x) of the samples `members`: for the linear kernel, the samples themselves, less the centre."""
     if kernel.name != "linear":
         raise ValueError(
             f"the {kernel.name} kernel has no explicit features, which a solver of the primal problem needs: "

@@ -42,7 +42,7 @@ class MarginLoss:
         return self.of_margin(_signs(t) * np.asarray(y, dtype=np.float64))
 
     def gradient(self, t: ArrayLike, y: ArrayLike) -> Array:
-        """The derivative in y; where a loss has a kink, the one of the flat side."""
+        """The derivative in y; at the kink of a loss, the derivative of its flat side."""
         signs = _signs(t)
         return signs * self.slope(signs * np.asarray(y, dtype=np.float64))
 
@@ -64,7 +64,7 @@ quadratic_hinge = MarginLoss(
 )
 zero_one = MarginLoss("zero-one", lambda m: np.where(m <= 0.0, 1.0, 0.0), lambda m: np.zeros_like(m))
 
-#: Those of two classes, by name.
+#: The losses of two classes, by name.
 MARGIN_LOSSES = {loss.name: loss for loss in (mse, squared_error, logistic, hinge, quadratic_hinge, zero_one)}
 
 
@@ -79,7 +79,7 @@ class SoftmaxLoss:
         return np.asarray(-np.take_along_axis(log_softmax(decisions, axis=-1), classes[..., None], axis=-1)[..., 0])
 
     def gradient(self, t: ArrayLike, y: ArrayLike) -> Array:
-        """softmax(y) less one at the true class."""
+        """The gradient in y: softmax(y), less one at the true class."""
         decisions, classes = self._check(t, y)
         return np.asarray(probabilities(decisions, axis=-1) - np.eye(decisions.shape[-1])[classes])
 

@@ -1,4 +1,4 @@
-"""One machine for two classes, several for more: which samples each sees, and what their decisions mean together.
+"""Machines for two or more classes: which samples each machine sees, and which class follows from their decisions.
 
 The samples are sorted by class, so that the samples of a class are one segment and a machine sees two or all segments.
 
@@ -28,20 +28,20 @@ Matrix = NDArray[np.float64]
 BINARY_STRATEGIES = ("ovo", "ovr")
 JOINT_STRATEGY = "crammer_singer"
 STRATEGIES = (*BINARY_STRATEGIES, JOINT_STRATEGY)
-#: The score of a class without any weight: below that of the others, of which the highest is at least 0.
-SCORE_OF_NOTHING = -1.0
+#: The score of a class without weight: below the highest score of the other classes, which is at least 0.
+SCORE_OF_WEIGHTLESS_CLASS = -1.0
 
 
 @dataclass(frozen=True)
 class Machine:
-    """A binary problem: the classes (segments) it sees and which of them is positive. Or a problem of all classes, where
-    none is."""
+    """A binary problem: the classes (segments) it sees and the positive one among them. Or a problem of all classes, without a
+    positive one."""
 
     classes: tuple[int, ...]
     positive: int | None
 
     def members(self, edges: Sequence[int]) -> NDArray[np.int32]:
-        """The samples it sees, by their place in the sorted training set."""
+        """The samples that the machine sees, as positions in the sorted training set."""
         return np.concatenate([np.arange(edges[c], edges[c + 1], dtype=np.int32) for c in self.classes])
 
     def signs(self, edges: Sequence[int]) -> Vector:
@@ -64,7 +64,7 @@ def machines(n_classes: int, strategy: str) -> list[Machine]:
 def gather_coefficients(
     plan: Sequence[Machine], betas: Sequence[Vector], edges: Sequence[int], strategy: str
 ) -> tuple[NDArray[np.intp], Matrix]:
-    """The support vectors (places in the sorted set, ascending) and their coefficients in the layout above."""
+    """The support vectors (ascending positions in the sorted training set) and their coefficients in the layout above."""
     n, n_classes = edges[-1], len(edges) - 1
     one_vs_one = n_classes > 2 and strategy == "ovo"
     coefficients = np.zeros((n_classes - 1 if one_vs_one else len(plan), n))
@@ -81,9 +81,9 @@ def gather_coefficients(
 
 
 def gather_scores(B: Matrix, rows: NDArray[np.integer], n_classes: int) -> tuple[NDArray[np.intp], Matrix, Vector]:
-    """The support vectors, their coefficients and the intercepts of a machine of all classes, from those of the classes
-    `rows`; the others had no weight."""
-    coefficients, intercepts = np.zeros((n_classes, B.shape[1])), np.full(n_classes, SCORE_OF_NOTHING)
+    """The support vectors, coefficients and intercepts of a machine of all classes, from the solution B, whose rows are the
+    classes `rows`; the other classes have no weight."""
+    coefficients, intercepts = np.zeros((n_classes, B.shape[1])), np.full(n_classes, SCORE_OF_WEIGHTLESS_CLASS)
     coefficients[rows], intercepts[rows] = B, 0.0
     if n_classes == 2:
         coefficients, intercepts = coefficients[[1]] - coefficients[[0]], np.zeros(1)
@@ -102,7 +102,7 @@ def pair_decisions(sums: NDArray[np.float64], intercepts: Vector) -> Matrix:
 
 
 def votes(decisions: Matrix, n_classes: int) -> NDArray[np.intp]:
-    """The class with the most votes, the first of them where several have as many."""
+    """The class with the most votes; of several, the first."""
     counts = np.zeros((len(decisions), n_classes), dtype=np.intp)
     for column, (i, j) in enumerate(combinations(range(n_classes), 2)):
         first = decisions[:, column] > 0

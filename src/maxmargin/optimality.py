@@ -31,9 +31,9 @@ from maxmargin.formulations import costs
 
 Vector = NDArray[np.float64]
 
-AT_THE_BOUND = 1e-8  # relative distance to C below which an alpha counts as being there
-ROWS_AT_ONCE = 512  # of the kernel matrix
-FLOAT64_VALUES, FLOAT32_VALUES = 1e-9, 1e-4  # how far an objective may be off in a kernel of that precision, relatively
+AT_THE_BOUND = 1e-8  # relative distance to C below which an alpha counts as being at C
+ROWS_AT_ONCE = 512  # rows of the kernel matrix computed at a time
+FLOAT64_VALUES, FLOAT32_VALUES = 1e-9, 1e-4  # relative error of an objective computed with a float64 or a float32 kernel
 TINY = float(np.finfo(float).tiny)
 
 
@@ -42,7 +42,7 @@ TINY = float(np.finfo(float).tiny)
 
 @dataclass(frozen=True)
 class Condition:
-    """One condition, its largest violation, and the training sample where that is (None: it is about all of them)."""
+    """One condition, its largest violation, and the training sample that violates it most (None: it is about all samples)."""
 
     name: str
     formula: str
@@ -52,7 +52,7 @@ class Condition:
 
 @dataclass(frozen=True)
 class Case:
-    """The samples whose alpha is at one end of its box, or between; what that implies, and the worst exception to it."""
+    """The samples whose alpha is at one end of its box, or between the ends; what that implies, and the worst exception."""
 
     name: str
     implies: str
@@ -74,12 +74,12 @@ class KKTReport:
 
     @property
     def violation(self) -> float:
-        """The largest of all."""
+        """The largest violation of any condition."""
         return max([c.violation for c in self.conditions] + [c.violation for c in self.cases])
 
     @property
     def gap(self) -> float:
-        """Primal less dual value."""
+        """The duality gap: primal minus dual value."""
         return self.primal - self.dual
 
     def holds(self, tol: float) -> bool:
@@ -112,8 +112,8 @@ def kkt_report(model: Any, X: Any, y: ArrayLike, sample_weight: ArrayLike | None
 
 @dataclass(frozen=True)
 class _Point:
-    """A primal and a dual point: alpha, the functional margins of w = sum_i alpha_i y_i phi(x_i), how far the decision
-    values of the model are from those, C_i, and which of the three problems it is."""
+    """A primal and a dual point: alpha, the functional margins of w = sum_i alpha_i y_i phi(x_i), the deviations of the model's
+    decision values from these, the costs C_i, and the loss, which says which of the three problems it is."""
 
     alpha: Vector
     signs: Vector
@@ -157,7 +157,7 @@ class _Point:
 
     @property
     def taking_part(self) -> NDArray[np.bool_]:
-        """Samples without weight are not in the problem."""
+        """The samples that are in the problem: those with a weight."""
         return self.cost > 0.0
 
     @property
@@ -188,7 +188,7 @@ class _Point:
         return rows
 
     def cases(self) -> list[Case]:
-        """What alpha says about the margin, sample by sample."""
+        """What each alpha implies about the margin of its sample, by cases."""
         m, part = self.margins, self.taking_part
         zero = part & (self.alpha <= AT_THE_BOUND * np.where(np.isfinite(self.cost), self.cost, 0.0))
         if self.loss == "hinge":
@@ -222,7 +222,7 @@ class _Point:
 
 
 def _machine_and_samples(model: Any, X: Any) -> tuple[Any, Any]:
-    """The machine itself, and the samples as it sees them: at the end of a pipeline."""
+    """The machine, which may be the last step of a pipeline, and the samples as it sees them."""
     machine = geometry.of(model).machine
     samples = model[:-1].transform(X) if machine is not model else X
     return machine, samples if sp.issparse(samples) else np.asarray(samples)
@@ -278,8 +278,8 @@ def lagrangian(
 ) -> float:
     """L = 1/2 |w|^2 + sum_i C_i xi_i^k - sum_i alpha_i (y_i h(x_i) - 1 + xi_i) - sum_i mu_i xi_i, at any point.
 
-    Without `xi` it is that of the hard margin. The quadratic loss, k = 2, needs no `mu`. Whoever chooses (w, b, xi) wants it
-    low, whoever chooses the multipliers wants it high; at the optimum neither can do better alone.
+    Without `xi` it is the Lagrangian of the hard margin. The quadratic loss, k = 2, needs no `mu`. The primal variables (w, b,
+    xi) minimise it, the multipliers maximise it; at the optimum, a saddle point, neither can do better alone.
     """
     margins, multipliers = geometry.functional_margins(plane, X, y), np.asarray(alpha, dtype=np.float64)
     value = 0.5 * plane.norm**2 - float(multipliers @ (margins - 1.0))
@@ -291,9 +291,9 @@ def lagrangian(
 
 @dataclass(frozen=True)
 class Duality:
-    """Primal and dual values over the iterations of a fit, as the solver had them, and those that its certificate proves.
+    """Primal and dual values over the iterations of a fit, as computed by the solver, and the values that its certificate proves.
 
-    ``rounding`` is how far values of the solver may be off, relatively: more if it worked on a float32 kernel.
+    ``rounding`` is the relative error that the solver's values may have: larger if it worked on a float32 kernel.
     """
 
     primal: Vector
@@ -314,7 +314,7 @@ class Duality:
 
     @property
     def relative_gap(self) -> float:
-        """Between the certified values, relative to the larger of them."""
+        """The gap between the certified values, relative to the larger of them."""
         scale = max(abs(self.certified_primal), abs(self.certified_dual), TINY)
         return (self.certified_primal - self.certified_dual) / scale
 
@@ -323,7 +323,7 @@ class Duality:
         return self.best_dual - self.best_primal <= self.rounding * max(abs(self.best_primal), abs(self.best_dual))
 
     def strong(self, tol: float = 1e-3) -> bool:
-        """Whether they meet, to a relative gap of `tol`."""
+        """Whether the primal and the dual value meet, to a relative gap of `tol`."""
         return self.weak() and self.relative_gap <= tol
 
     def __str__(self) -> str:
@@ -377,13 +377,14 @@ class PairProblem:
 
     @classmethod
     def of(cls, model: Any, X: Any, y: ArrayLike, first: int, second: int) -> PairProblem:
-        """That of two training samples of a fitted machine (hinge loss, no sample weights), the others as they are."""
+        """The problem over two training samples of a fitted machine (hinge loss, no sample weights), with the other alphas
+        fixed."""
         point = _Point.of(model, X, y, None)
         machine, samples = _machine_and_samples(model, X)
         pair = [first, second]
         K = machine.kernel_.block(samples[pair], pair if machine.kernel == "precomputed" else samples[pair])
         signs, alpha = point.signs[pair], point.alpha[pair]
-        # y_k (h(x_k) - b) counts all samples; the two themselves are taken out again
+        # y_k (h(x_k) - b) is a sum over all samples; the terms of the two samples are subtracted
         others = point.margins[pair] - signs * point.bias - signs * (K @ (signs * alpha))
         return cls(K, tuple(signs.tolist()), tuple(point.cost[pair].tolist()), tuple((1.0 - others).tolist()))
 
@@ -392,13 +393,13 @@ class PairProblem:
         return np.asarray(self.K) * np.outer(self.signs, self.signs)
 
     def value(self, first: ArrayLike, second: ArrayLike) -> NDArray[np.float64]:
-        """W, at one point or at many."""
+        """The objective W at one point, or at many."""
         a, b, Q = np.asarray(first, dtype=float), np.asarray(second, dtype=float), self._quadratic
         quadratic = Q[0, 0] * a**2 + 2.0 * Q[0, 1] * a * b + Q[1, 1] * b**2
         return np.asarray(self.linear[0] * a + self.linear[1] * b - 0.5 * quadratic)
 
     def bounds(self, start: tuple[float, float]) -> tuple[float, float]:
-        """L and H: how far the second alpha can go if the first keeps both in the box and on the segment through `start`."""
+        """L and H: the range of the second alpha on the segment through `start` on which both alphas are in the box."""
         a, b = start
         if self.signs[0] == self.signs[1]:
             return max(0.0, a + b - self.C[0]), min(self.C[1], a + b)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-#: Passes over the data that a solver of the primal may take: a cautious count for L-BFGS with its line searches.
+#: Number of passes over the data that a solver of the primal may take: a cautious count for L-BFGS with its line searches.
 PASSES = 1000
 #: Samples for each feature from which on the primal is the better conditioned and the smaller problem.
 SAMPLES_PER_FEATURE = 4
@@ -32,7 +32,7 @@ class Costs:
 
 @dataclass(frozen=True)
 class PrimalOrDual:
-    """The table, the formulation to train, and why. ``print`` it."""
+    """The costs of both formulations, the one to train, and why. ``print`` it."""
 
     primal: Costs
     dual: Costs
@@ -63,7 +63,7 @@ def primal_or_dual(
     n_support: int | None = None,
     passes: int = PASSES,
 ) -> PrimalOrDual:
-    """Which formulation to train, and what either costs.
+    """Which formulation to train, and what each of the two costs.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
-"""What a solver returns: a point, how the run ended, and how it went.
+"""What a solver returns: a point, the status of the run, and its trace.
 
-A solver *claims* a status. The one a user reads is decided afterwards, from the certificate (`training.decide`). Statuses are
-sentences, because people read them.
+A solver *claims* a status. The status that a user reads is decided afterwards, from the certificate (`training.decide`). Statuses
+are sentences, because people read them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Status(Enum):
 
     CONVERGED = (
         "Converged: no sample violates the optimality conditions by more than tol, and the relative duality gap is at most "
-        "gap_tol (if that is not None)."
+        "gap_tol (any gap if gap_tol is None)."
     )
     GAP_REACHED = "Converged: the relative duality gap is at most gap_tol."
     MAX_ITER = "Stopped at max_iter steps before reaching tol and gap_tol; the certificate says how far it got."
@@ -80,19 +80,19 @@ class Trace:
         self.gap.append(gap)
 
     def followed_by(self, other: Trace) -> Trace:
-        """This course and what came after it."""
+        """This trace, continued by another."""
         parts = {name: [*values, *getattr(other, name)] for name, values in vars(self).items()}
         return Trace(**{**parts, "iteration": list(range(len(parts["iteration"])))})
 
     def relative_gap(self) -> float:
-        """The last gap, relative to the larger of the two values."""
+        """The last gap, relative to the larger of the primal and the dual value."""
         return self.gap[-1] / max(abs(self.primal[-1]), abs(self.dual[-1]), TINY)
 
 
 @dataclass(frozen=True)
 class Solution:
-    """A point of a dual problem with the gradient of its objective there, as the solver has it, if it is `up_to_date`: in the end
-    there may not have been the time.
+    """A point of a dual problem, with the solver's gradient of the objective there. The gradient may be out of date if the time
+    ran out; then `up_to_date` is False.
 
     ``bias`` is the bias that the solver's algorithm ended with and that the model is to keep; None for the best one.
     """

@@ -1,11 +1,11 @@
-"""Solve, prove, and go on where the proof contradicts the solver.
+"""Solve, certify, and continue if the certificate contradicts the solver.
 
 A solver claims that it is done; it judges by a gradient that it has kept up to date, in whatever arithmetic. The certificate is
-computed from the dual point alone, by other code, and decides what the status says (`decide`). Where it contradicts the claim of
-the fast solver, that goes on from the same point with the certificate's gradient, in float64 and to a smaller tolerance, for as
-long as that helps (`settle`). The point with the smallest certified gap is kept.
+computed from the dual point alone, by other code, and decides the status (`decide`). If it contradicts the claim of the fast
+solver, the solver continues from the same point with the certificate's gradient, in float64 and to a smaller tolerance, as long
+as that helps (`settle`). The point with the smallest certified gap is kept.
 
-Textbook solvers are never continued: they end as their page says, and their status tells what came of it.
+Textbook solvers are never continued: they end as their textbook says, and the status tells the result.
 """
 
 from __future__ import annotations
@@ -29,61 +29,61 @@ from maxmargin.solvers import Choice, SolverOptions, go_on, solve_each
 from maxmargin.solvers.separability import hulls_meet
 
 Vector = NDArray[np.float64]
-#: The levels that a model is kept with, from the best ones (for one group, minus the bias).
+#: A function from the best levels (for one group, minus the bias) to the levels of the model.
 Levels = Callable[[Vector], Vector]
 
 MOST_CONTINUATIONS = 6
-MOST_STALLS = 1  # claims to have stalled that are tried again, with the certificate's gradient
-LARGE_ENTRIES = 1e3  # of the kernel matrix: with these, what rounding leaves of the sums of duals counts
-WORTH_GOING_ON = 0.9  # of the gap before: a smaller one is progress
-ABSURD = 1e-6  # of a primal value: a dual value that is above it by more cannot be
+MOST_CONTINUATIONS_AFTER_STALLS = 1  # times that a stalled solver is continued with the certificate's gradient
+LARGE_ENTRIES = 1e3  # kernel entries above this make the rounding errors of sums of duals matter
+PROGRESS = 0.9  # a gap below this share of the one before is progress
+IMPOSSIBLE_EXCESS = 1e-6  # a dual value above a primal value by more than this share of it is impossible
 #: Claims that a solver may be wrong about because its gradient has drifted.
 DOUBTFUL = (Status.CONVERGED, Status.GAP_REACHED, Status.STALLED)
 OUT_OF_TIME = (Status.MAX_ITER, Status.MAX_SECONDS, Status.INTERRUPTED, Status.STOPPED_BY_CALLBACK)
-SHORT_OF_CLAIM = {True: Status.STALLED, False: Status.STOPPED_BY_OPTION}  # by whether the solver can go on
+SHORT_OF_CLAIM = {True: Status.STALLED, False: Status.STOPPED_BY_OPTION}  # keys: whether the solver may be continued
 
 
 class Case(ABC):
-    """A problem with its kernel matrix: how a point of it is proved."""
+    """A problem with its kernel matrix, and the certification of its points."""
 
     def __init__(self, problem: Any, gram: Gram) -> None:
         self.problem, self.gram = problem, gram
 
-    def nothing(self, solution: Solution) -> Solution:
-        """Where a run begins that is told nothing: the start of the problem, or zero."""
+    def at_start(self, solution: Solution) -> Solution:
+        """The solution at the default start of a run: the start of the problem, or zero."""
         beta = np.zeros_like(self.problem.linear) if self.problem.start is None else self.problem.start
         return replace(solution, beta=beta, gradient=self.problem.linear, up_to_date=not beta.any())
 
     @abstractmethod
-    def value_of_nothing(self) -> float:
-        """The primal value of a machine that says nothing: no dual value is above it. Infinite if there is none."""
+    def value_of_zero_weights(self) -> float:
+        """The primal value of the machine w = 0, which no dual value can exceed; infinite if w = 0 is not feasible."""
 
-    def is_absurd(self, proof: Certificate) -> bool:
-        """Whether a dual value cannot be: it is infinite, or negative, as that of zero is not, or above a primal value."""
+    def is_impossible(self, proof: Certificate) -> bool:
+        """Whether a dual value is impossible: infinite, or negative (at zero it is not), or above a primal value."""
         if not np.isfinite(proof.dual):
             return True
-        most = self.value_of_nothing()
-        slack = min(proof.rounding + proof.value_error, most) + ABSURD * most
+        most = self.value_of_zero_weights()
+        slack = min(proof.rounding + proof.value_error, most) + IMPOSSIBLE_EXCESS * most
         return most < np.inf and not -slack <= proof.dual <= most + slack
 
     def tidy(self, solution: Solution) -> Solution:
-        """The solution without what rounding has left, where that counts."""
+        """The solution without rounding errors in its sums, where these matter."""
         return solution
 
     def repaired(self, solution: Solution) -> Solution:
-        """The solution, moved into the box and to the sums of the problem."""
+        """The solution, moved to a point that satisfies the constraints."""
         return solution
 
     @abstractmethod
     def gradient(self, solution: Solution) -> Gradient:
-        """The gradient at the point of a solution, recomputed."""
+        """Recompute the gradient at the point of a solution."""
 
     @abstractmethod
     def certificate(self, solution: Solution, gradient: Gradient, started: float) -> Certificate: ...
 
 
 class BinaryCase(Case):
-    """A `DualProblem`; `levels` may move the levels of the model that is kept."""
+    """The case of a `DualProblem`; `levels` may change the levels of the model."""
 
     def __init__(self, problem: DualProblem, gram: Gram, levels: Levels | None = None) -> None:
         super().__init__(problem, gram)
@@ -97,7 +97,7 @@ class BinaryCase(Case):
     def repaired(self, solution: Solution) -> Solution:
         return replace(solution, beta=self.problem.feasible(solution.beta), up_to_date=False)
 
-    def value_of_nothing(self) -> float:
+    def value_of_zero_weights(self) -> float:
         problem = self.problem
         if problem.start is not None or problem.hard:
             return np.inf
@@ -119,7 +119,7 @@ class BinaryCase(Case):
         return recompute(self.problem, solution.beta, sums, claim, levels)
 
     def _given_levels(self, solution: Solution) -> Vector | None:
-        """Those of the bias that the solver wants to be kept, if there is one."""
+        """The levels that belong to the solver's own bias, if the model is to keep it; else None."""
         return None if solution.bias is None else np.array([-solution.bias])
 
     def certificate(self, solution: Solution, gradient: Gradient, started: float) -> Certificate:
@@ -128,12 +128,12 @@ class BinaryCase(Case):
         if self._levels is not None:
             levels = self._levels(levels)
         bias = None
-        if not self.problem.coupled:  # then a bias is a weight like the others, if there is one
+        if not self.problem.coupled:  # the bias, if there is one, is a weight like the others
             bias = self.gram.constant_weight(*_support(solution))
         elif self.gram.is_centred:
             offset, rounding = self.gram.offset(*_support(solution))
             bias = -float(levels.mean()) - offset
-            # certified is the level of the intercept that is kept, which was rounded
+            # the certificate is for the level of the rounded intercept, which the model keeps
             levels = levels - (((bias + offset) + rounding) + float(levels.mean()))
         return certify(
             self.problem,
@@ -153,11 +153,11 @@ def _support(solution: Solution) -> tuple[NDArray[np.int32], Vector]:
 
 
 class JointCase(Case):
-    """A `CrammerSingerProblem`."""
+    """The case of a `CrammerSingerProblem`."""
 
     problem: CrammerSingerProblem
 
-    def value_of_nothing(self) -> float:
+    def value_of_zero_weights(self) -> float:
         return float(self.problem.gap_terms(np.zeros_like(self.problem.linear), self.problem.linear).sum())
 
     def gradient(self, solution: Solution) -> Gradient:
@@ -184,8 +184,8 @@ def train_each(
     options: SolverOptions | None = None,
     orders: Sequence[NDArray[np.intp]] | None = None,
 ) -> Iterator[tuple[Solution, Certificate]]:
-    """Solve several problems over one kernel matrix and prove each solution, in their order, each when it is asked for. The
-    arguments are those of `solve_each`."""
+    """Solve several problems over one kernel matrix and yield their solutions with certificates, in their order. The arguments
+    are those of `solve_each`."""
     first = control.machine
     problems, grams = [case.problem for case in cases], [case.gram for case in cases]
     claims = solve_each(choice, problems, grams, backend, stop, control, starts, options, orders)
@@ -197,10 +197,11 @@ def train_each(
 def settle(
     choice: Choice, case: Case, solution: Solution, backend: Backend, stop: Stop, control: Control
 ) -> tuple[Solution, Certificate]:
-    """A solution with its proof and the status that follows from it; a better one, if the proof contradicts its claim."""
+    """The solution with its certificate and the status that follows from it; a better solution if the certificate contradicts the
+    solver's claim."""
     solution = case.tidy(solution)
     gradient, proof = _prove(case, solution, control)
-    if not proof.feasible:  # then its dual value bounds nothing
+    if not proof.feasible:  # the dual value of an infeasible point bounds nothing
         solution = case.repaired(solution)
         gradient, proof = _prove(case, solution, control)
     if not solution.up_to_date:
@@ -210,11 +211,11 @@ def settle(
         if proof.meets(stop.tol, stop.gap_tol) or solution.status not in DOUBTFUL or not choice.continues:
             break
         stalls += solution.status is Status.STALLED
-        if stalls > MOST_STALLS or control.ended() is not None:
+        if stalls > MOST_CONTINUATIONS_AFTER_STALLS or control.ended() is not None:
             break
         start = gradient.values
-        if case.is_absurd(proof):  # nothing can be learned from there
-            solution = case.nothing(solution)
+        if case.is_impossible(proof):  # start again: the point is useless
+            solution = case.at_start(solution)
             start = solution.gradient
         elif proof.kkt_violation <= tol and stop.gap_tol is not None:
             tol = stop.tighter(tol, proof.kkt_violation, proof.relative_gap)
@@ -222,7 +223,7 @@ def settle(
         further = go_on(case.problem, case.gram.in_float64(), backend, stricter, control, solution, start)
         solution = case.tidy(further)
         gradient, proof = _prove(case, solution, control)
-        worth_it = proof.gap < WORTH_GOING_ON * best_proof.gap or proof.meets(stop.tol, stop.gap_tol)
+        worth_it = proof.gap < PROGRESS * best_proof.gap or proof.meets(stop.tol, stop.gap_tol)
         if proof.gap < best_proof.gap or worth_it:
             best, best_proof = solution, proof
         if not worth_it:
@@ -231,12 +232,12 @@ def settle(
     if status is Status.STALLED:
         status = control.ended() or status
     doubtful = status in (Status.STALLED, *OUT_OF_TIME) or not np.isfinite(best_proof.dual)
-    if choice.continues and doubtful and case.is_absurd(best_proof):
-        best = case.nothing(best)  # rounding has led astray: no machine is better than this one
+    if choice.continues and doubtful and case.is_impossible(best_proof):
+        best = case.at_start(best)  # rounding has spoilt the run: w = 0 is better
         best_proof = _prove(case, best, control)[1]
     if status is Status.NOT_SEPARABLE and not _proves_inseparable(case, best):
         status = Status.STALLED
-    if status.converged and stop.gap_tol is not None and not best_proof.holds(stop.gap_tol):  # it is all rounding
+    if status.converged and stop.gap_tol is not None and not best_proof.holds(stop.gap_tol):  # rounding only
         best_proof = replace(best_proof, relative_gap=0.0)
     return best if status is best.status else replace(best, status=status), best_proof
 
@@ -249,7 +250,7 @@ def _prove(case: Case, solution: Solution, control: Control) -> tuple[Gradient, 
 
 
 def decide(claim: Status, proof: Certificate, stop: Stop, continues: bool = True) -> Status:
-    """What may be said of a point: what its certificate proves, or how the run ended that fell short of it."""
+    """The status of a point: converged if its certificate proves that; else how the run ended."""
     if claim in (Status.NOT_SEPARABLE, Status.UNBOUNDED, Status.STATIONARY):
         return claim
     if proof.meets(stop.tol, stop.gap_tol):

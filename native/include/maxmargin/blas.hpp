@@ -39,7 +39,7 @@ inline bool cholesky(int n, double* A) {
     routines.dpotrf(&lower, &n, A, &n, &info);
     return info == 0;
 }
-// Solve A X = B in place with that factor; B holds `columns` right-hand sides of length n.
+// Solve A X = B in place with a factor from `cholesky`; B holds `columns` right-hand sides of length n.
 inline void cholesky_solve(int n, int columns, const double* factor, double* B) {
     char lower = 'L';
     int info = 0;

@@ -1,4 +1,4 @@
-// The kernel matrix of one training set, of which only what is asked for is ever computed.
+// The kernel matrix of one training set; entries are computed only when they are needed.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -8,11 +8,11 @@
 
 namespace maxmargin {
 
-// Keeps rows of the kernel matrix within a byte budget; evicts the least recently used, never computes.
+// A cache of rows of the kernel matrix within a byte budget; it evicts the least recently used one and computes nothing.
 //
-// The columns are cut into segments (the classes of a multi-class problem), and what is kept is a *block*: one row over one
-// segment. Blocks that were given back are used again before fresh memory is: the first touch of a page costs about as much as
-// computing what fills it.
+// The columns are cut into segments (the classes of a multi-class problem), and the cache holds *blocks*: one row over one
+// segment. Memory of released blocks is used again before fresh memory: the first touch of a page costs about as much as
+// computing its content.
 template <class T>
 class RowCache {
 public:
@@ -23,19 +23,19 @@ public:
     std::int64_t segment_start(int s) const { return segments_[s]; }
     std::int64_t segment_end(int s) const { return segments_[s + 1]; }
 
-    // The block, or null.
+    // The cached block, or null.
     T* find(std::int32_t row, int segment) {
         const std::int64_t s = slot_of(row, segment);
         return s < 0 ? nullptr : slot(s);
     }
     bool holds(std::int32_t row, int segment) const { return slot_of(row, segment) >= 0; }
-    // Whether the columns `members` (sorted) of the row are all in blocks that are kept.
+    // Whether the columns `members` (sorted) of the row are all in cached blocks.
     bool holds_all(std::int32_t row, const std::int32_t* members, int n_members) const;
-    // A place for the block, evicting another if need be; null if all are in use since `begin_use`.
+    // Memory for the block, after evicting another if necessary; null if all blocks are in use since `begin_use`.
     T* claim(std::int32_t row, int segment);
     void begin_use() { ++clock_; }
     void touch(std::int32_t row, int segment) { last_use_[slot_of(row, segment)] = clock_; }
-    // Give back the blocks of rows outside their own segment: of use to one pair of classes alone.
+    // Release the blocks of rows outside their own segment, which are useful for one pair of classes only.
     void release_cross_blocks();
 
 private:
@@ -52,8 +52,8 @@ private:
     std::vector<std::int64_t> segments_;
     std::int64_t width_, capacity_, hand_ = 0;
     std::uint64_t clock_ = 0;
-    std::vector<std::int64_t> slots_;      // of each (row, segment), -1 if not kept
-    std::vector<std::int64_t> given_back_;  // slots free to use, the last one first
+    std::vector<std::int64_t> slots_;      // slot of each (row, segment), -1 if it is not cached
+    std::vector<std::int64_t> given_back_;  // released slots, the last one first
     std::vector<Owner> owners_;
     std::vector<std::uint64_t> last_use_;
     Buffer<T> storage_;
@@ -68,7 +68,7 @@ public:
     const Kernel& kernel() const { return kernel_; }
     const Samples<T>& samples() const { return samples_; }
     std::int64_t entries_computed() const { return entries_computed_; }
-    std::int64_t cached_blocks() const { return cache_.capacity(); }  // at most: rows times segments
+    std::int64_t cached_blocks() const { return cache_.capacity(); }  // the largest number of blocks in the cache
     void release_cross_blocks() { cache_.release_cross_blocks(); }
 
     // The kernel matrix of some of the samples, without a cache.
@@ -76,13 +76,13 @@ public:
         return Gram(kernel_, Samples<T>(samples_, members, n_members), {0, n_members}, 0);
     }
 
-    // out += sum_a weights[a] k(x_rows[a], .) over the columns of the given segments, one after the other.
-    // Of several outputs, one after the other, each has its own weights, also one after the other, most of them zero.
+    // out += sum_a weights[a] k(x_rows[a], .) over the concatenated columns of the given segments. With several outputs, both the
+    // outputs and their weights are concatenated, and most weights are zero.
     void accumulate(const std::int32_t* rows, const double* weights, std::int64_t n_rows, const std::vector<int>& segments, double* out,
                     int n_outputs = 1);
     // tile[a][b] = k(x_members[a], x_members[b]), from cached rows where there are any
     void fill_tile(const std::int32_t* members, int n_members, Tile<T>& tile);
-    // The same without looking, into a tile of that size: the upper triangle first if `mirror`.
+    // Like `fill_tile`, without the cache, into a tile of the right size; if `mirror`, only the upper triangle is computed.
     void fill_tile_anew(const std::int32_t* members, int n_members, bool mirror, Tile<T>& tile) const;
     void diagonal(double* out) const;
 
@@ -96,8 +96,8 @@ private:
     std::int64_t entries_computed_ = 0;
 };
 
-// The same two operations over a kernel matrix that is there as a whole, symmetric, with rows `stride` entries apart. They only
-// read it, so several threads may.
+// fill_tile and accumulate for a kernel matrix in memory, symmetric, with rows `stride` entries apart. They only read it, so
+// several threads may use them.
 template <class T>
 void fill_tile_from(const T* matrix, std::int64_t stride, const std::int32_t* members, int n_members, Tile<T>& tile);
 // out += sum_a weights[a] matrix[rows[a]] over the columns first <= c < last
@@ -105,16 +105,16 @@ template <class T>
 void accumulate_from(const T* matrix, std::int64_t stride, const std::int32_t* rows, const double* weights, std::int64_t n_rows,
                      std::int64_t first, std::int64_t last, double* out);
 
-// pairs[r][c] = the dot product or distance of the samples r and c, as the kernel pairs them
+// pairs[r][c] = the dot product or distance of the samples r and c, whichever the kernel is a function of
 void pair_all(const Kernel& kernel, Samples<double>& samples, double* pairs);
-// matrix[r][c] = the kernel of two samples that are paired so, and rounded[r][c] the same in float32
+// matrix[r][c] = the kernel value for pairs[r][c], and rounded[r][c] the same in float32
 void apply_kernel_to(const Kernel& kernel, const double* pairs, std::int64_t pairs_stride, std::int64_t n_rows, std::int64_t n_columns,
                      double* matrix, float* rounded, std::int64_t stride);
 // out[a] = sum_c matrix[at[a]][c] weights[c]
 void products_from(const double* matrix, std::int64_t stride, const std::int32_t* at, std::int64_t n_at, const double* weights,
                    std::int64_t n_weights, double* out);
 
-// A dual problem small enough for one tile; see TileProblem. After `tolerance` is reached it is polished to `polish`.
+// A dual problem small enough for one tile; see TileProblem. It is solved to `tolerance`, and then polished to `polish`.
 template <class T>
 struct SmallProblem {
     const std::int32_t* members;
@@ -127,12 +127,13 @@ struct SmallProblem {
     TileResult result;
 };
 
-// Solve many of them over one kernel matrix, each by one thread; those that begin after the deadline stay as they are.
+// Solve many small problems over one kernel matrix, each by one thread; those whose turn comes after the deadline stay as they
+// are.
 template <class T>
 void solve_tiles(const Gram<T>& gram, std::vector<SmallProblem<T>>& problems, const Deadline& deadline);
 
 // sums[(g * n_outputs + o) * queries.size() + q] += sum_s weights[o * support.size() + s] k(support_s, query_q) over the
-// support vectors s of group g; `group_ends` says where the groups, one after the other, end.
+// support vectors s of group g; `group_ends` says where the consecutive groups end.
 template <class T>
 void weighted_sums(const Kernel& kernel, const Samples<T>& support, const Samples<T>& queries, const double* weights, int n_outputs,
                    const std::vector<std::int64_t>& group_ends, double* sums);

@@ -1,12 +1,12 @@
-// What k(x, z) is: a name and at most three numbers.
+// A kernel k(x, z): a name and at most three numbers.
 #pragma once
 
 namespace maxmargin {
 
-// The last two are no kernels, but what kernels are functions of, as `linear` is too.
+// The last two are not kernels, but distances that kernels are functions of (as some are functions of `linear`).
 enum class KernelKind { linear, polynomial, rbf, laplacian, exponential, sigmoid, squared_distance, manhattan_distance };
 
-// What a kernel needs to know of two samples before its scalar function is applied.
+// The number about two samples to which a kernel applies its scalar function.
 enum class Pairing { dot, squared_distance, manhattan_distance };
 
 struct Kernel {
@@ -25,7 +25,7 @@ struct Kernel {
             default: return Pairing::dot;
         }
     }
-    // The pairing itself.
+    // The pairing itself as a kernel.
     Kernel bare() const {
         switch (pairing()) {
             case Pairing::squared_distance: return {KernelKind::squared_distance};
@@ -33,7 +33,7 @@ struct Kernel {
             default: return {KernelKind::linear};
         }
     }
-    // k(x + c, z + c) = k(x, z): the samples may be centred, which shrinks rounding errors.
+    // Whether k(x + c, z + c) = k(x, z), so that the samples may be centred, which reduces rounding errors.
     bool shift_invariant() const { return pairing() != Pairing::dot; }
 };
 

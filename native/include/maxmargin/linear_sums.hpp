@@ -1,12 +1,12 @@
 // Weights and sums of the linear kernel in twice the working precision.
 //
 // The kernel matrix of a linear machine is X X', so that its sums are products with w = X' beta. Where features are large (a time
-// stamp) the terms of these products cancel until hardly a digit is left. So each product x y is taken as p + e, p its float64 value
-// and e the rounding error, each sum likewise (Dekker, Knuth), and the errors are summed along: the results are what arithmetic with
-// 106 bits gives, rounded once.
+// stamp) the terms of these products cancel until hardly a digit is left. So each product x y is taken as p + e, p its float64
+// value and e the rounding error, each sum likewise (Dekker, Knuth), and the errors are summed along: the results are what
+// arithmetic with 106 bits gives, rounded once.
 //
 // If the weights sum to zero, as the duals of a machine with an intercept should, (x_q - c) . w is also the sum of the kernel of
-// samples less c. What rounding has left of that sum of weights counts here, as it does in the model that is kept.
+// samples less c. A sum of weights that rounding makes nonzero has the same effect here as in the model.
 #pragma once
 #include <cstdint>
 

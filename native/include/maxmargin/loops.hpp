@@ -24,14 +24,14 @@ template <class T>
 struct Loops {
     // tile[r][j] = <row r, sample j>, |row r - sample j|^2 or |row r - sample j|_1, for dense rows.
     void (*pair_dense)(Pairing, const T* rows, int n_rows, const T* panel, int n_features, T* tile);
-    // tile[0][j] = <row, sample j> for one sparse row; place[k] says where feature k stands in the panel, -1 if nowhere.
+    // tile[0][j] = <row, sample j> for one sparse row; place[k] is the position of feature k in the panel, -1 if it is not there.
     void (*dot_sparse)(const std::int32_t* features, const T* values, std::int64_t n_values, const std::int32_t* place,
                        const T* panel, T* tile);
-    // tile[r][j] <- |row r|^2 + |sample j|^2 - 2 tile[r][j]: squared distances from dot products. Returns the number of rows in which an
-    // entry may be *near*, and which these are: there the products cancel until less than near_share of the norms is left, which is
-    // mostly rounding. near_rows has room for one more than there are rows.
+    // tile[r][j] <- |row r|^2 + |sample j|^2 - 2 tile[r][j]: squared distances from dot products. Returns the number of rows in
+    // which an entry may be *near*, and which these are: there the products cancel until less than near_share of the norms is
+    // left, which is mostly rounding. near_rows has room for one more than there are rows.
     int (*to_squared_distances)(T* tile, int n_rows, int n_columns, const T* row_norms, const T* column_norms, int* near_rows);
-    // tile <- k(tile), where the tile holds what the kernel is a function of.
+    // tile <- k(tile), where the tile holds the dot products or distances that the kernel is a function of.
     void (*apply_kernel)(const Kernel&, T* tile, int size);
     void (*round)(const T* values, int size, float* out);
     // out[j] += sum_r weights[r] tile[r][j], in float64.
@@ -43,7 +43,7 @@ struct Loops {
 template <class T>
 const Loops<T>& loops();
 
-// The level that was chosen: "x86-64-v4", "x86-64-v3" or "baseline" (on x86 that is x86-64-v2).
+// The chosen instruction-set level: "x86-64-v4", "x86-64-v3" or "baseline" (on x86 that is x86-64-v2).
 const char* instruction_set();
 
 }  // namespace maxmargin

@@ -1,4 +1,4 @@
-// A set of samples in the form the loops want: dense rows (and panels where few features make them worth it), or CSR.
+// A set of samples in the form that the loops need: dense rows (and panels, if there are few features), or CSR.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -11,9 +11,10 @@ namespace maxmargin {
 
 // Up to this many features a panel stays in the second-level cache and plain loops over it are as fast as BLAS.
 inline constexpr int most_features_for_panels = 256;
-// Up to this many, squared distances are summed directly: more accurate than |x|^2 + |z|^2 - 2 <x, z>, and no slower.
+// Up to this many features, squared distances are sums of squared differences: more accurate than |x|^2 + |z|^2 - 2 <x, z>, and
+// no slower.
 inline constexpr int most_features_for_differences = 12;
-// The same where every digit counts: twice the work of products, and free of cancellation.
+// The same limit for exact sums: differences take twice the work of products, but do not cancel.
 inline constexpr int most_features_for_exact_differences = 64;
 
 template <class S>
@@ -35,7 +36,7 @@ struct CsrView {
 template <class T>
 class Samples {
 public:
-    // Copies the samples, less `centre` where one is given, and takes their squared norms.
+    // Copies the samples, less `centre` if it is given, and computes their squared norms.
     template <class S>
     Samples(const DenseView<S>& view, const double* centre);
     // The features of a sample must ascend; one that is out of range is an error (std::invalid_argument).
@@ -48,7 +49,7 @@ public:
     std::int64_t size() const { return n_samples_; }
     int n_features() const { return n_features_; }
     bool sparse() const { return sparse_; }
-    // Values stored per sample.
+    // The mean number of values stored per sample.
     double mean_length() const {
         return sparse_ ? static_cast<double>(values_.size()) / static_cast<double>(n_samples_ > 0 ? n_samples_ : 1) : n_features_;
     }

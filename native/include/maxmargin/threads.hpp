@@ -1,7 +1,7 @@
-// How many threads a parallel region gets.
+// The number of threads of a parallel region.
 //
-// OpenMP's threads do not survive a fork, and libgomp waits for them for ever if a forked process asks for them. So a process that
-// was forked (multiprocessing, joblib) computes with one thread.
+// OpenMP's threads do not survive a fork, and libgomp waits for them for ever if a forked process asks for them. So a process
+// that was forked (multiprocessing, joblib) computes with one thread.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -9,16 +9,17 @@
 
 namespace maxmargin {
 
-inline constexpr std::int64_t entries_worth_threads = 1 << 18;  // kernel entries: fewer are done before a second thread has woken up
+inline constexpr std::int64_t entries_worth_threads = 1 << 18;  // fewer entries take less time than waking up a thread
 
-// What OpenMP would use by default; one in a forked process.
+// The number of threads that OpenMP uses by default; one in a forked process.
 int n_threads();
-// The same for work on so many kernel entries: one thread if they are few.
+// The number of threads for work on this many kernel entries: one if they are few.
 inline int threads_for(std::int64_t entries) { return entries > entries_worth_threads ? n_threads() : 1; }
 // To be called once, before any fork.
 void watch_for_forks();
 
-// What went wrong in a parallel region, which no exception may leave (out of memory, say): noted there, thrown again after it.
+// The exception of a parallel region (out of memory, say). No exception may leave such a region, so it is stored and thrown after
+// it.
 class Failure {
 public:
     bool happened() const { return happened_.load(std::memory_order_relaxed); }

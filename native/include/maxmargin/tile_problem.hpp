@@ -22,8 +22,8 @@ namespace maxmargin {
 inline constexpr int chunk = 64;
 constexpr int in_chunks(int size) { return (size + chunk - 1) / chunk * chunk; }
 
-// A square kernel matrix of a working set: all there, or *lazy*, its rows computed when they are first asked for, or a *view* of a
-// matrix that somebody else keeps. Its own memory is kept from one working set to the next.
+// The square kernel matrix of a working set: complete; or *lazy*, with rows computed when they are first needed; or a *view* of a
+// matrix owned elsewhere. The memory of a tile is reused from one working set to the next.
 template <class T>
 class Tile {
 public:
@@ -82,7 +82,7 @@ struct TileProblem {
     const double* upper;
     double* beta;       // in: beta0; out: the solution
     double* gradient;   // in: G; out: the gradient at the solution
-    const std::vector<int>& edges;  // where the groups, one after the other, begin and end; empty if there are none
+    const std::vector<int>& edges;  // where the consecutive groups begin and end; empty without groups
     double tolerance;   // stop at this violation
     long max_steps;     // pair (or coordinate) steps
     Deadline deadline;

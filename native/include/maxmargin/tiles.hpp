@@ -13,12 +13,12 @@
 
 namespace maxmargin {
 
-inline constexpr int rows_per_tile = 24;         // of a panel tile: 24 x 64 values stay in the first-level cache
-inline constexpr int rows_per_product = 192;     // of a matrix-product tile: together with its columns, second-level cache
+inline constexpr int rows_per_tile = 24;         // rows of a panel tile; its 24 x 64 values stay in the L1 cache
+inline constexpr int rows_per_product = 192;     // rows of a matrix-product tile; it stays, with its columns, in the L2 cache
 inline constexpr int columns_per_product = 512;
 
-// The columns of a panel of CSR samples: only the features that occur, `place` says where. Each thread keeps one, since to clear a
-// place for each of many features takes longer than to compute a row.
+// A panel of CSR samples that holds only the features that occur; `place` says where. Each thread keeps one, because clearing
+// `place` for many features takes longer than computing a row.
 template <class T>
 class SparsePanel {
 public:
@@ -52,14 +52,14 @@ private:
     Buffer<T> values_;
 };
 
-// What is computed of dense samples for a kernel: squared distances of many features come from dot products.
+// The pairing that is computed for a kernel of dense samples: with many features, squared distances come from dot products.
 inline Pairing dense_pairing(const Kernel& kernel, int n_features, int most_for_differences = most_features_for_differences) {
     const bool by_dots = kernel.pairing() == Pairing::squared_distance && n_features > most_for_differences;
     return by_dots ? Pairing::dot : kernel.pairing();
 }
 
-// tile <- k(tile), for `height` rows from `first_row` on against `width` columns from `first_column` on, of which the tile holds the
-// dot products where `from_dots` and else what the kernel is a function of. Columns beyond the last sample are padding.
+// tile <- k(tile), for `height` rows from `first_row` on against `width` columns from `first_column` on. The tile holds dot
+// products if `from_dots`, else the numbers that the kernel is a function of. Columns beyond the last sample are padding.
 template <class T>
 void apply_kernel_to_tile(const Kernel& kernel, bool from_dots, const Samples<T>& rows, std::int64_t first_row, int height,
                           const Samples<T>& columns, std::int64_t first_column, int width, T* tile) {
@@ -76,7 +76,8 @@ void apply_kernel_to_tile(const Kernel& kernel, bool from_dots, const Samples<T>
     loops<T>().apply_kernel(kernel, tile, height * width);
 }
 
-// All rows, or (a square matrix with itself) those up to the block of columns: the rest is known by symmetry.
+// Which rows are computed: all, or (for samples against themselves) only rows up to the block of columns; symmetry gives the
+// rest.
 enum class Part { all, upper };
 
 template <class T, class Sink>
@@ -142,7 +143,8 @@ void visit_product_tiles(const Kernel& kernel, const Samples<T>& rows, const Sam
     failure.rethrow();
 }
 
-// Columns [first, last) of `columns` against all `rows`; the columns need panels unless they are sparse or many-featured.
+// Walk the columns [first, last) of `columns` against all `rows`; the columns need panels unless they are sparse or have many
+// features.
 template <class T, class Sink>
 void visit_tiles(const Kernel& kernel, const Samples<T>& rows, const Samples<T>& columns, std::int64_t first, std::int64_t last,
                  Sink&& sink, Part part = Part::all, int most_for_differences = most_features_for_differences) {
@@ -152,7 +154,7 @@ void visit_tiles(const Kernel& kernel, const Samples<T>& rows, const Samples<T>&
         visit_product_tiles(kernel, rows, columns, first, last, part, sink);
 }
 
-// Panels, or matrix products? The Manhattan distance has no matrix product.
+// Whether to use panels instead of matrix products. The Manhattan distance has no matrix product.
 inline bool wants_panels(const Kernel& kernel, int n_features) {
     return n_features <= most_features_for_panels || kernel.pairing() == Pairing::manhattan_distance;
 }

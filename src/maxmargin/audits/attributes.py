@@ -1,6 +1,7 @@
-"""Models with the attributes of scikit-learn's.
+"""Models that have the attributes of scikit-learn's estimators.
 
-They agree on `support_`, `support_vectors_`, `dual_coef_`, `intercept_` and on the names of the parameters. Where they differ:
+The libraries agree on `support_`, `support_vectors_`, `dual_coef_`, `intercept_` and on the names of the parameters. Where they
+differ:
 
     library        class_weight in NuSVC   two classes: positive is   intercept_                 precision
     scikit-learn   ignored                 the second                 b                          float64
@@ -32,12 +33,12 @@ LIBRARIES = {
     "maxmargin": "maxmargin",
 }
 HONOUR_CLASS_WEIGHT_WITH_NU = ("scikit-learn-intelex", "maxmargin")
-AUGMENTING_SOLVER = "dual-ascent"  # the one of ours that solves for a regularised intercept
-SINGLE = float(np.finfo(np.float32).eps)
+AUGMENTING_SOLVER = "dual-ascent"  # the solver of maxmargin whose intercept is regularised
+FLOAT32_ROUNDING = float(np.finfo(np.float32).eps)
 
 
 def read_attributes(model: Any) -> Fitted:
-    """A fitted estimator, by its public attributes."""
+    """Read a fitted estimator through its public attributes."""
     machine, library = _machine_of(model), _library_of(model)
     _require_fitted(model)
     coefficients = np.atleast_2d(_dense(on_host(model.dual_coef_)))
@@ -70,7 +71,7 @@ def read_attributes(model: Any) -> Fitted:
 
 
 def on_host(values: Any) -> Any:
-    """An array in the memory of this machine: those of cuDF and pandas have `to_numpy`, those of CuPy have `get`."""
+    """Copy an array into host memory: arrays of cuDF and pandas have `to_numpy`, arrays of CuPy have `get`."""
     if isinstance(values, np.ndarray) or sp.issparse(values) or not hasattr(values, "__array_ufunc__"):
         return values
     fetch = getattr(values, "to_numpy", None) or getattr(values, "get", None)
@@ -105,7 +106,7 @@ def _require_fitted(model: Any) -> None:
     missing = [name for name in ("support_", "dual_coef_", "intercept_") if getattr(model, name, None) is None]
     if not missing:
         return
-    if getattr(model, "n_classes_", 0) > 2:  # cuML has a machine for each pair, and none of them in public
+    if getattr(model, "n_classes_", 0) > 2:  # cuML has a machine for each pair of classes, but publishes none of them
         raise ValueError(
             f"this {type(model).__name__} has {model.n_classes_} classes and no {missing[0]} of its own: audit its binary "
             "machines one by one, for example those of sklearn.multiclass.OneVsOneClassifier(model).fit(X, y).estimators_"
@@ -131,12 +132,12 @@ def _class_facts(model: Any, fitted: Fitted) -> dict[str, Any]:
 
 
 def _from_thundersvm(fitted: Fitted) -> Fitted:
-    """LIBSVM's conventions under scikit-learn's names."""
+    """Convert ThunderSVM's values, which have scikit-learn's names but LIBSVM's conventions."""
     coefficients, intercepts = fitted.coefficients, -fitted.intercepts
     if fitted.classifies and len(intercepts) == 1:
         coefficients, intercepts = -coefficients, -intercepts
     kernel = "poly" if fitted.kernel == "polynomial" else fitted.kernel
-    return replace(fitted, coefficients=coefficients, intercepts=intercepts, kernel=kernel, precision=SINGLE)
+    return replace(fitted, coefficients=coefficients, intercepts=intercepts, kernel=kernel, precision=FLOAT32_ROUNDING)
 
 
 def _from_maxmargin(model: Any, fitted: Fitted) -> Fitted:
@@ -156,7 +157,7 @@ def _from_maxmargin(model: Any, fitted: Fitted) -> Fitted:
 
 
 def _vectors(model: Any) -> Any:
-    """The support vectors, unless the kernel is one that only its owner knows."""
+    """The support vectors; None if the kernel is a matrix or a callable."""
     vectors = getattr(model, "support_vectors_", None)
     if vectors is None or callable(model.kernel) or model.kernel == "precomputed":
         return None

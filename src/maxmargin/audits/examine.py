@@ -1,14 +1,16 @@
 """`audit`: read a model, pose its problems, and prove in float64 how well it solves them.
 
-Two questions, and an answer to each. How good is the dual point? Its certificate, which belongs to the best intercept. How good
-is the model that one ships, with the intercept it has? The primal value there less the same dual value. With G = K beta + linear
-and v the levels of the groups (minus the intercept, and for nu-machines more or less the width of the margin or the tube),
+An audit answers two questions. How good is the dual point? The certificate says so, for the best intercept. How good is the model
+as it is used, with the intercept it has? The primal value at that intercept less the same dual value says so. With
+G = K beta + linear and v the levels of the groups (minus the intercept; for nu-machines plus and minus the width of the margin or
+the tube),
 
     primal(w, v) = 1/2 |w|^2 + sum_i loss_i(G_i - v) - sum_g (sum of group g) v_g,
 
-where the losses are the gap terms at beta = 0. A nu-machine does not say its width, and gets the best for its intercept.
+where the losses are the gap terms at beta = 0. A nu-machine does not store its width; the audit takes the best one for its
+intercept.
 
-A point that leaves its box or misses its sums proves nothing; its dual value is that of a feasible point near it.
+A point outside its box, or with wrong sums, proves nothing; the dual value is then that of a feasible point near it.
 """
 
 from __future__ import annotations
@@ -39,10 +41,10 @@ from maxmargin.kernels import make_kernel, resolve_gamma
 
 Vector = NDArray[np.float64]
 
-ROUNDED_SUMS = 1e-12  # of the sizes of the coefficients: what float64 leaves of a sum that is zero
-LARGEST_COEFFICIENT = 1e100  # or intercept; and
-LARGEST_SUM = 1e150  # of kernel values times coefficients: float64 holds the products of these
-NEAR = 1e4  # times the rounding of the coefficients, relative to the box: at the bound
+ROUNDED_SUMS = 1e-12  # rounding error that counts as a zero sum, relative to the sizes of the coefficients
+LARGEST_COEFFICIENT = 1e100  # largest coefficient or intercept that can be audited
+LARGEST_SUM = 1e150  # largest sum of kernel values times coefficients; products with LARGEST_COEFFICIENT still fit into float64
+AT_BOUND = 1e4  # a coefficient this many times its rounding error from a bound, relative to the box, counts as at the bound
 
 
 def audit(
@@ -69,10 +71,10 @@ def audit(
         A fitted SVC, NuSVC, SVR, NuSVR or OneClassSVM of scikit-learn, scikit-learn-intelex, cuML, ThunderSVM or maxmargin; an
         ``svm_model`` of LIBSVM's Python module; the path of a LIBSVM model file; or a Pipeline that ends in one of these.
     X, y, sample_weight
-        What it was fitted on. For a precomputed kernel X is the kernel matrix; for LIBSVM it may be a list of dicts.
+        The training data of the model. For a precomputed kernel X is the kernel matrix; for LIBSVM it may be a list of dicts.
     C, nu, epsilon, kernel, gamma, degree, coef0, class_weight, tol
-        Parameters of the fit, where the model does not keep them (a LIBSVM file lacks ``C``, ``nu``, ``epsilon`` and the class
-        weights), or instead of those that it has.
+        Parameters of the fit that the model does not store (a LIBSVM file lacks ``C``, ``nu``, ``epsilon`` and the class
+        weights). A value given here replaces one that the model stores.
 
     Returns
     -------
@@ -111,7 +113,7 @@ def _read(model: Any) -> Fitted:
 
 
 def _require_moderate(fitted: Fitted) -> None:
-    """Refuse numbers that no fit gives: with them the values of the problem would be infinite, or not numbers."""
+    """Refuse coefficients so large that the primal and dual values would be infinite or NaN; no fit produces them."""
     for name, values in (("a dual coefficient", fitted.coefficients), ("an intercept", fitted.intercepts)):
         largest = float(np.abs(values).max(initial=0.0))
         if not largest <= LARGEST_COEFFICIENT:
@@ -119,7 +121,7 @@ def _require_moderate(fitted: Fitted) -> None:
 
 
 def _samples(fitted: Fitted, X: Any) -> Any:
-    """X in float64, as the library saw it: rounded to float32 where that is how it keeps its support vectors."""
+    """X in float64, as the library saw it: rounded to float32 first if the library stores support vectors in float32."""
     if callable(fitted.kernel):
         return X if hasattr(X, "shape") else np.asarray(X)
     if isinstance(X, list | tuple) and X and isinstance(X[0], Mapping):
@@ -137,7 +139,7 @@ def _samples(fitted: Fitted, X: Any) -> Any:
 
 
 def _square(K: Any) -> Any:
-    """A precomputed kernel matrix, without the serial numbers that LIBSVM wants in its first column."""
+    """A precomputed kernel matrix, without the serial numbers that LIBSVM requires in its first column."""
     n = K.shape[0]
     if K.shape[1] == n + 1 and (K[:, 0] == np.arange(1, n + 1)).all():
         K = np.ascontiguousarray(K[:, 1:])
@@ -153,7 +155,7 @@ def _examine(posed: Posed, precision: float) -> Finding:
     amiss = float(np.abs(problem.residuals(beta)).max(initial=0.0))
     size = float(np.abs(beta).sum())
     feasible = outside == 0.0 and amiss <= ROUNDED_SUMS * size
-    snapped = _at_the_bounds(problem, beta, NEAR * precision)
+    snapped = _at_the_bounds(problem, beta, AT_BOUND * precision)
     point = beta if feasible else problem.feasible(snapped)
 
     sums, error = _kernel_sums(posed.gram, beta)
@@ -173,13 +175,13 @@ def _examine(posed: Posed, precision: float) -> Finding:
         primal_as_is=primal(_levels_with(problem, posed.bias, point, gradient)),
         primal_best_bias=primal(problem.levels(point, gradient)),
         leaves_box=bool((np.clip(snapped, problem.lower, problem.upper) != snapped).any()),
-        misses_sums=amiss > NEAR * precision * size,
+        misses_sums=amiss > AT_BOUND * precision * size,
         no_margin=posed.margin is not None and posed.margin <= violation,
     )
 
 
 def _kernel_sums(gram: Gram, beta: Vector) -> tuple[Vector, Vector]:
-    """K beta, every entry in float64, and by how much rounding may have put each off."""
+    """K beta, every entry in float64, and a bound on the rounding error of each entry."""
     support = np.flatnonzero(beta).astype(np.int32)
     with np.errstate(over="ignore", invalid="ignore"):
         sums, error = gram.exact_sums(support, beta[support][None, :], np.arange(len(beta), dtype=np.int32))
@@ -192,16 +194,16 @@ def _kernel_sums(gram: Gram, beta: Vector) -> tuple[Vector, Vector]:
 
 
 def _at_the_bounds(problem: DualProblem, beta: Vector, tolerance: float) -> Vector:
-    """`beta` with what is at a bound but for rounding put there, and left where it is outside."""
+    """`beta` with variables moved to a bound that they miss by rounding only; variables farther outside stay where they are."""
     room = tolerance * np.minimum(problem.upper - problem.lower, np.abs(beta).max(initial=0.0))
     at_lower, at_upper = np.abs(beta - problem.lower) <= room, np.abs(problem.upper - beta) <= room
     return np.where(at_lower, problem.lower, np.where(at_upper, problem.upper, beta))
 
 
 def _levels_with(problem: DualProblem, bias: float, point: Vector, gradient: Vector) -> Vector:
-    """The levels that belong to this intercept: minus it; for two groups -bias + t and -bias - t with the best t.
+    """The levels that belong to an intercept: -bias for one group; -bias + t and -bias - t, with the best t, for two groups.
 
-    To find t the second group is mirrored, so that both have the same level t: one group, whose best level is known.
+    To find t the second group is mirrored, so that both have the level t and form one group, whose best level is known.
     """
     if problem.split is None:
         return np.full(len(problem.groups), -bias)
@@ -216,13 +218,13 @@ def _levels_with(problem: DualProblem, bias: float, point: Vector, gradient: Vec
 
 
 def _primal_value(problem: DualProblem, beta: Vector, sums: Vector, levels: Vector, error: Vector) -> float:
-    """The primal value at (w, v); not less than it is, if no sum is off by more than `error`."""
+    """An upper bound on the primal value at (w, v), given that no kernel sum is off by more than `error`."""
     level = problem.at_variables(levels)
-    if problem.hard:  # of the machine scaled until no margin is too small
+    if problem.hard:  # the value of the machine scaled until no margin is too small
         gradient = sums + problem.linear
         return problem.dual_value(beta, gradient) + float(problem.gap_terms(beta, gradient, level, error).sum())
     losses = problem.gap_terms(np.zeros(len(problem)), sums + problem.linear, level, error)
-    constant = -problem.residuals(np.zeros(len(problem)))  # the sums that the groups have to keep
+    constant = -problem.residuals(np.zeros(len(problem)))  # the required sums of the groups
     half_norm = 0.5 * float(beta @ sums + error @ np.abs(beta))
     return half_norm + float(losses.sum()) - float(constant @ levels)
 

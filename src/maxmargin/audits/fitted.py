@@ -1,4 +1,4 @@
-"""What a fitted model says of itself, whoever fitted it."""
+"""A fitted model of any library in one convention."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ class Fitted:
     C: float | None = None  # None: the model did not keep it
     nu: float | None = None
     epsilon: float | None = None
-    loss: str | None = None  # None: the one that is not squared
+    loss: str | None = None  # None: the loss that is not squared
     fit_intercept: bool = True
     augmented: bool = False  # whether the intercept is a weight like the others, of the kernel K + 1
 
     classes: NDArray[Any] | None = None  # None: in the order in which they appear in y
-    n_support: NDArray[np.intp] | None = None  # of each class; support vectors without numbers are sorted by class
+    n_support: NDArray[np.intp] | None = None  # support vectors of each class; those without sample numbers are sorted by class
     class_weight: Any = None  # as an estimator takes it
     strategy: str = "ovo"
 
@@ -62,7 +62,7 @@ class Fitted:
         return self.machine in ("SVR", "NuSVR")
 
     def parameter(self, name: str) -> float:
-        """C, nu or epsilon, which somebody has to know."""
+        """C, nu or epsilon; a ValueError if neither the model nor the caller gave it."""
         value = getattr(self, name)
         if value is None:
             raise ValueError(f"{name}: this model of {self.library} does not say it: pass the value of the fit, {name}=...")

@@ -1,8 +1,8 @@
 """Models of LIBSVM itself: the `svm_model` of its Python module, and its model files.
 
-Its conventions: a decision is the sum less rho; the first class is the positive one; classes stand in the order in which they
-first appeared in the training set; features and samples count from one. A model file keeps neither C, nu, epsilon nor the
-numbers of the support vectors, and prints their features with eight digits.
+LIBSVM's conventions: a decision is the kernel sum less rho; the first class is the positive one; classes are in the order of
+their first appearance in the training set; features and samples count from one. A model file stores neither C, nu, epsilon nor
+the sample numbers of the support vectors, and prints their features with eight digits.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from numpy.typing import NDArray
 from maxmargin.audits.fitted import Fitted
 from maxmargin.audits.model_file import KERNEL_TYPES, SVM_TYPES, parse_model_file
 
-PRINTED_DIGITS = 8  # of a feature in a model file
+PRINTED_DIGITS = 8  # significant digits of a feature in a model file
 
 
 @dataclass(frozen=True)
 class Contents:
-    """What `svm_model` and model files have in common, as LIBSVM has it."""
+    """What `svm_model` and model files have in common, in LIBSVM's conventions."""
 
     svm_type: str
     kernel_type: str
@@ -33,10 +33,10 @@ class Contents:
     rows: list[dict[int, float]]  # the support vectors
     labels: list[int] = field(default_factory=list)
     n_support: list[int] = field(default_factory=list)
-    more: dict[str, Any] = field(default_factory=dict)  # what else is known, by the names of `Fitted`
+    more: dict[str, Any] = field(default_factory=dict)  # further fields of `Fitted`, by name
 
     def as_fitted(self) -> Fitted:
-        """The same in scikit-learn's conventions."""
+        """The model in scikit-learn's conventions."""
         coefficients, intercepts = self.coefficients, -np.array(self.rho)
         if len(self.labels) == 2:
             coefficients, intercepts = -coefficients, -intercepts
@@ -62,7 +62,7 @@ def is_svm_model(model: Any) -> bool:
 
 
 def read_svm_model(model: Any) -> Fitted:
-    """A model that `svm_train` returned or `svm_load_model` loaded."""
+    """Read a model that `svm_train` returned or `svm_load_model` loaded."""
     parameters, n_classes = model.param, model.nr_class
     svm_type = list(SVM_TYPES)[parameters.svm_type]
     more = {"gamma": parameters.gamma, "coef0": parameters.coef0, "degree": parameters.degree}
@@ -90,7 +90,7 @@ UNREADABLE_WEIGHTS = "unreadable"
 
 
 def read_model_file(path: str | PathLike[str]) -> Fitted:
-    """A file that `svm_save_model` or `svm-train` wrote."""
+    """Read a file that `svm_save_model` or `svm-train` wrote."""
     file = parse_model_file(path)
     return Contents(
         svm_type=file.svm_type,
@@ -105,8 +105,8 @@ def read_model_file(path: str | PathLike[str]) -> Fitted:
 
 
 def rows_to_matrix(rows: Sequence[Mapping[int, float]], n_columns: int = 1) -> sp.csr_array:
-    """Samples as LIBSVM's Python module takes them, {index: value} counted from one, as CSR with so many columns at least;
-    index 0, a serial number of precomputed kernels, is left out."""
+    """Samples in the form of LIBSVM's Python module, {index: value} with indices from one, as CSR with at least `n_columns`
+    columns. Index 0, the serial number of a precomputed kernel, is left out."""
     pairs = [[(index - 1, value) for index, value in sorted(row.items()) if index > 0] for row in rows]
     indices = np.array([index for row in pairs for index, _ in row], dtype=np.int32)
     values = np.array([value for row in pairs for _, value in row], dtype=np.float64)

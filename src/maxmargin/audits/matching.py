@@ -1,9 +1,9 @@
-"""Support vectors that come without their numbers, found among the training samples.
+"""Find support vectors that are stored without sample numbers among the training samples.
 
 A support vector is a row of X, entry by entry; a model file that printed it with few digits is compared with X printed the same
-way. Where several samples are the same, the model does not say whose coefficient it is. The dual optimum does: of samples with
-the same x, those with the larger target have the larger coefficient, and of those with the same target any may have it as
-long as it fits its box. So the k-th smallest coefficient goes to the sample of the k-th smallest rank.
+way. Where several samples are identical, the model does not say which of them a coefficient belongs to. The dual optimum does:
+among samples with the same x, a larger target has a larger coefficient, and among samples with the same target too, any may have
+any coefficient that fits its box. So the k-th smallest coefficient goes to the sample of the k-th smallest rank.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ Indices = NDArray[np.intp]
 def find_rows(
     vectors: Any, X: Any, strength: Vector, rank: Vector, class_of_vector: Indices, class_of_row: Indices, digits: int | None
 ) -> Indices:
-    """The row of X that each support vector is, of the same class and no two the same.
+    """The number of the row of X that each support vector equals; rows have the class of the vector, and no row is used twice.
 
-    `strength` is the coefficient of a vector, or its size; `rank` says which of identical rows gets the larger one.
+    `strength` is the coefficient of a vector, or its size; `rank` says which of several identical rows gets the larger one.
     """
     rows: dict[tuple[int, bytes], list[int]] = defaultdict(list)
     for number, key in enumerate(_keys(X, class_of_row, digits)):
@@ -43,7 +43,7 @@ def find_rows(
 
 
 def _assign(strength: Vector, candidates: Indices, rank: Vector) -> Indices:
-    """One of identical rows for each coefficient; the rows that get none have a coefficient of zero."""
+    """Assign each coefficient to one of several identical rows; rows without one have a coefficient of zero."""
     padded = np.concatenate([strength, np.zeros(len(candidates) - len(strength))])
     chosen = np.empty(len(padded), dtype=np.intp)
     chosen[np.argsort(padded, kind="stable")] = candidates[np.argsort(rank[candidates], kind="stable")]
@@ -51,14 +51,14 @@ def _assign(strength: Vector, candidates: Indices, rank: Vector) -> Indices:
 
 
 def first_difference(vectors: Any, X: Any, support: Indices) -> int | None:
-    """The first support vector that is not the sample whose number it has; None if there is none."""
+    """The first support vector that differs from the sample with its number; None if all agree."""
     everyone = np.zeros(len(support), dtype=np.intp)
     pairs = zip(_keys(vectors, everyone, None), _keys(X[support], everyone, None), strict=True)
     return next((number for number, (ours, theirs) in enumerate(pairs) if ours != theirs), None)
 
 
 def _keys(X: Any, classes: Indices, digits: int | None) -> list[tuple[int, bytes]]:
-    """Something that is equal for equal rows of equal class: the entries that are not zero, and where they are."""
+    """A key for each row that is equal for equal rows of the same class: its nonzero entries and their columns."""
     A = sp.csr_array(X, dtype=np.float64, copy=True)
     A.sum_duplicates()
     if digits is not None:

@@ -6,8 +6,8 @@
     nr_class 3              k
     total_sv 30             l
     rho 0.1 0.2 0.3         k (k - 1) / 2 intercepts; one for regression and one-class machines
-    label 1 2 3             k labels, of classifiers alone
-    nr_sv 10 12 8           k counts, of classifiers alone
+    label 1 2 3             k labels, only for classifiers
+    nr_sv 10 12 8           k counts of support vectors, only for classifiers
     SV                      then l lines of k - 1 coefficients and index:value pairs
     1 0.5 1:0.25 4:-1
 
@@ -33,7 +33,7 @@ CLASSIFIERS = ("c_svc", "nu_svc")
 KERNEL_PARAMETERS = {"polynomial": ("degree", "gamma", "coef0"), "rbf": ("gamma",), "sigmoid": ("gamma", "coef0")}
 LARGEST_INTEGER = 2**31 - 1  # LIBSVM's integers have 32 bits
 BEGINNING = b"svm_type "
-MOST_DIGITS = 20  # of a whole number, leading zeros included
+MOST_DIGITS = 20  # digits of a whole number, leading zeros included
 
 FilePath = str | PathLike[str]
 Lines = Iterator[tuple[int, bytes]]
@@ -45,16 +45,16 @@ class ModelFile:
 
     svm_type: str
     kernel_type: str
-    parameters: dict[str, Any]  # those of the kernel
+    parameters: dict[str, Any]  # parameters of the kernel
     rho: list[float]
     labels: list[int]  # empty for regression and one-class machines, like n_support
     n_support: list[int]
-    coefficients: list[list[float]] = field(default_factory=list)  # of each support vector
+    coefficients: list[list[float]] = field(default_factory=list)  # a list for each support vector
     rows: list[dict[int, float]] = field(default_factory=list)  # the support vectors
 
 
 class Keyword(NamedTuple):
-    """How a value after a keyword is read (None: it cannot be), and what it must be, for the message."""
+    """How a value after a keyword is read (the reader returns None for an invalid one), and the rule for the error message."""
 
     read: Callable[[bytes], Any]
     must_be: str
@@ -77,7 +77,7 @@ def parse_model_file(path: FilePath) -> ModelFile:
     model = header.checked()
     total = header.only("total_sv")
     n_coefficients = max(len(model.labels) - 1, 1)
-    serial_of: dict[int, int] = {}  # with a precomputed kernel: the line of each sample's number
+    serial_of: dict[int, int] = {}  # for a precomputed kernel: the line on which each sample number stands
     for number, line in lines:
         words = line.split()
         if not words:
@@ -127,7 +127,7 @@ class _Header:
         self.values[name] = values
 
     def checked(self) -> ModelFile:
-        """What the header says, if it lacks nothing and does not contradict itself."""
+        """The content of the header, after a check that it is complete and consistent."""
         svm_type, kernel_type, n_classes = (self.only(name) for name in ("svm_type", "kernel_type", "nr_class"))
         if svm_type not in CLASSIFIERS and n_classes != 2:
             self._refuse("nr_class", f"{n_classes}: must be 2 where svm_type is {svm_type}")
@@ -179,7 +179,7 @@ def _support_vector(words: list[bytes], n_coefficients: int) -> tuple[list[float
 
 
 def _serial_number(row: dict[int, float]) -> int:
-    """The number of a sample, which is all that a model with a precomputed kernel keeps of it."""
+    """The number of a sample: all that a model with a precomputed kernel stores of a support vector."""
     serial = row.get(0, 0.0)
     if not serial.is_integer() or not 1 <= serial <= LARGEST_INTEGER:
         raise ValueError("no pair 0:number, which says the number of the sample where kernel_type is precomputed")
@@ -187,7 +187,7 @@ def _serial_number(row: dict[int, float]) -> int:
 
 
 def _number(word: bytes) -> float | None:
-    """A finite number; not one such as 1_000, which Python reads and C does not."""
+    """A finite number, or None. 1_000, which Python reads and C does not, is None."""
     try:
         value = float(word)
     except ValueError:

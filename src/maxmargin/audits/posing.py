@@ -1,12 +1,12 @@
-"""A fitted model and its training set as dual problems, and the points where the library left them.
+"""A fitted model and its training set as dual problems, with the dual points that the library reached.
 
-A model keeps one coefficient per support vector. What the dual problems here want instead:
+A model stores one coefficient per support vector. The dual variables beta follow from them:
 
-    SVC           beta as it is
-    NuSVC         rho beta: the model was divided by its margin, rho = nu (sum_i s_i) / (sum_i |coefficient_i|)
-    SVR           two variables per sample, of which the model kept the sum: the positive part and the negative
-    NuSVR         the same, and to both halves as much again as their sums lack: it changes neither the machine nor its dual value
-    OneClassSVM   beta as it is
+    SVC           the coefficients
+    NuSVC         rho times the coefficients: the model was divided by its margin rho = nu (sum_i s_i) / (sum_i |coefficient_i|)
+    SVR           two variables per sample, the positive and the negative part of its coefficient
+    NuSVR         as for SVR, with both halves raised until their sums are right, which changes neither machine nor dual value
+    OneClassSVM   the coefficients
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ EXACT = np.dtype(np.float64)
 
 @dataclass(frozen=True)
 class Posed:
-    """The problem that a machine was meant to solve, over its part of the kernel matrix, and where it ended; the margin rho that
-    it was divided by, if it was, is negative where that turned the machine around."""
+    """The problem that a machine was meant to solve, over its part of the kernel matrix, and the dual point it reached. `rho` is
+    the margin that a nu-classifier was divided by; a negative one has reversed the machine."""
 
     problem: DualProblem
     gram: Gram
@@ -60,8 +60,8 @@ class Posed:
 
 @dataclass(frozen=True)
 class Task:
-    """The machines of a model, the numbers of their support vectors, and how their certificates become one, with its gap
-    terms in the order of the samples."""
+    """The machines of a model, the sample numbers of their support vectors, and the function that combines their certificates
+    into one, with gap terms in the order of the samples."""
 
     machines: Sequence[Posed]
     support: Indices
@@ -69,7 +69,7 @@ class Task:
 
 
 def pose(fitted: Fitted, kernel: Kernel, X: Any, y: Any, weights: Vector, backend: Backend) -> Task:
-    """The problems of a model, by its kind."""
+    """State the dual problems of a model, by its kind of machine."""
     if fitted.classifies:
         return _pose_classification(fitted, kernel, X, y, weights, backend)
     n = X.shape[0]
@@ -128,7 +128,7 @@ def _pose_classification(fitted: Fitted, kernel: Kernel, X: Any, y: Any, weights
 
 
 def _machine_coefficients(coefficients: NDArray[np.float64], by_class: ByClass, strategy: str) -> list[Vector]:
-    """The coefficients of each machine over the samples it sees: what `multiclass.gather_coefficients` gathered."""
+    """The coefficients of each machine over the samples it sees: the inverse of `multiclass.gather_coefficients`."""
     edges, n_classes = by_class.edges, len(by_class.edges) - 1
     if n_classes == 2 or strategy == "ovr":
         return [coefficients[index, members] for index, members in enumerate(by_class.members)]
@@ -137,7 +137,7 @@ def _machine_coefficients(coefficients: NDArray[np.float64], by_class: ByClass, 
 
 
 def _labels(fitted: Fitted, X: Any, y: Any) -> tuple[NDArray[Any], Indices]:
-    """The classes of the model and the number of each sample's."""
+    """The classes of the model, and for each sample the number of its class."""
     labels = _column(fitted, X, y)
     classes = fitted.classes
     if classes is None:
@@ -170,7 +170,7 @@ def _column(fitted: Fitted, X: Any, y: Any) -> NDArray[Any]:
 
 
 def _over_all_samples(fitted: Fitted, X: Any, weights: Vector, rank: Vector, labels: Indices) -> NDArray[np.float64]:
-    """The coefficients of all training samples, zero for those that are no support vectors."""
+    """The coefficients of all training samples; zero for samples that are not support vectors."""
     coefficients = np.zeros((len(fitted.coefficients), X.shape[0]))
     if fitted.support is None:
         strength = fitted.coefficients[0] if fitted.regresses else np.abs(fitted.coefficients).sum(axis=0)
@@ -185,10 +185,10 @@ def _over_all_samples(fitted: Fitted, X: Any, weights: Vector, rank: Vector, lab
 
 
 def _numbers(fitted: Fitted, X: Any, weights: Vector, support: Indices) -> Indices:
-    """The support vectors by their numbers in X: those the model has, if they are right.
+    """The rows of X that are the support vectors: the numbers that the model stores, after a check that they are right.
 
-    scikit-learn leaves samples of zero weight out and numbers the rest. With a kernel that is a matrix or a callable it predicts
-    with these wrong numbers, so there they are the model.
+    scikit-learn leaves samples of zero weight out and numbers the rest. With a precomputed or callable kernel it also predicts
+    with these wrong numbers, so there the wrong numbers are the model.
     """
     n = X.shape[0]
     if fitted.n_samples not in (None, n) or support.max(initial=-1) >= n:
@@ -209,7 +209,7 @@ def _numbers(fitted: Fitted, X: Any, weights: Vector, support: Indices) -> Indic
 
 
 def _check_classes(fitted: Fitted, weights: Vector, labels: Indices) -> None:
-    """As many support vectors of each class as the model says; unless their numbers may be wrong."""
+    """Check that each class has as many support vectors as the model says, unless their sample numbers may be wrong."""
     counts = fitted.n_support if fitted.classifies else None
     if counts is None or (fitted.vectors is None and (weights == 0.0).any()):
         return

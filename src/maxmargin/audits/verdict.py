@@ -1,4 +1,4 @@
-"""What an audit found: numbers, and a sentence about them."""
+"""The result of an audit: numbers, and a sentence about them."""
 
 from __future__ import annotations
 
@@ -8,15 +8,14 @@ from dataclasses import dataclass, replace
 from maxmargin.audits.fitted import Fitted
 from maxmargin.certificates import TINY, Certificate
 
-HELD = 1.1  # times tol: what a solver with a float32 kernel, as most have, may take for a violation within it
-WORTH_SAYING = 1e-3  # of the objective: what an intercept may cost unmentioned
+TOL_ALLOWANCE = 1.1  # violations up to this many times tol count as within tol: most solvers have float32 kernel values
+COST_WORTH_MENTIONING = 1e-3  # share of the objective that an intercept may cost before the sentence mentions it
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One machine: the certificate of its dual point, the primal value of the machine with its own intercept and with the
-    best one; whether its point is one of the problem at all, but for rounding; and whether a nu-classifier, which was divided by
-    its margin, has none."""
+    """The result for one machine: the certificate of its dual point, its primal value with its own intercept and with the best
+    one, whether the dual point satisfies the constraints up to rounding, and whether a nu-classifier has no positive margin."""
 
     certificate: Certificate
     primal_as_is: float
@@ -31,9 +30,9 @@ class Audit:
     """What is true of a fitted model, whatever its library said.
 
     ``gap_as_is = primal_as_is - dual`` bounds how far the model, with the intercept it has, is from the optimum;
-    ``gap_best_bias`` is what would be left of it with the best intercept. ``certificate`` belongs to the model's dual point, or
-    to a feasible one near it where that leaves its box (``box_residual``) or its coefficients do not add up
-    (``equality_residual``). Of several machines these are the sums, and the worst of their violations and residuals.
+    ``gap_best_bias`` is the gap that the model would have with the best intercept. ``certificate`` belongs to the model's dual
+    point; if that point is outside its box (``box_residual``) or its coefficients have the wrong sum (``equality_residual``), to
+    a feasible point near it. For several machines the values are sums, the violations and residuals the largest.
     """
 
     library: str
@@ -58,7 +57,7 @@ class Audit:
 
     @property
     def gap(self) -> float:
-        """That of the model one ships: `gap_as_is`."""
+        """The gap of the model as it is used: `gap_as_is`."""
         return self.gap_as_is
 
     @property
@@ -78,7 +77,7 @@ class Audit:
         return self.certificate.equality_residual
 
     def holds(self, tol: float) -> bool:
-        """Whether the model is proved to be within `tol` of the optimum, relative, with the intercept it has."""
+        """Whether the model, with the intercept it has, is proved to be within a relative gap of `tol` of the optimum."""
         return self.relative_gap_as_is <= tol
 
     def __str__(self) -> str:
@@ -103,7 +102,7 @@ class Audit:
 def give_verdict(
     fitted: Fitted, findings: Sequence[Finding], certificate: Certificate, indefinite: bool, weightless: bool
 ) -> Audit:
-    """The findings about all machines of a model, as one.
+    """Combine the findings about all machines of a model.
 
     `indefinite`: the kernel matrix is not positive semi-definite. `weightless`: a support vector has no weight.
     """
@@ -139,18 +138,18 @@ def _sentences(found: Audit, findings: Sequence[Finding], indefinite: bool, weig
             "or the parameters or weights given here are not those of the fit."
         )
     cost = _relative(found.primal_as_is - found.primal_best_bias, found.primal_best_bias)
-    if cost > WORTH_SAYING:
+    if cost > COST_WORTH_MENTIONING:
         yield f"Its intercept is not the best: that costs {100 * cost:.2g} % of the objective."
 
 
 def _stop(found: Audit) -> str:
     if found.tol is None:
         return ""
-    if found.kkt_violation <= HELD * found.tol:
+    if found.kkt_violation <= TOL_ALLOWANCE * found.tol:
         return "; its stopping tolerance held"
     return f"; its stopping tolerance did not hold: the KKT violation is {found.kkt_violation:.2g}, tol={found.tol:g}"
 
 
 def _relative(difference: float, value: float) -> float:
-    """As a share of the larger of the two values that it is the difference of."""
+    """The difference of two values relative to the larger of them; `value` is the smaller one."""
     return difference / max(abs(value + difference), abs(value), TINY)

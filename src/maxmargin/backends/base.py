@@ -21,13 +21,13 @@ Matrix = NDArray[np.float64]
 Indices = NDArray[np.int32]
 
 ROWS_AT_ONCE = 512
-NEVER = 1e30  # seconds: no end
+NEVER = 1e30  # seconds: no deadline
 
 
 @dataclass(frozen=True)
 class Violation:
-    """How far a point is from optimal (`DualProblem.violation`), the median gradient of the free variables of each
-    group, and how many free variables there are."""
+    """The violation of a point (`DualProblem.violation`), the median gradient of the free variables of each group, and the number
+    of free variables."""
 
     value: float
     levels: Sequence[float]
@@ -36,9 +36,8 @@ class Violation:
 
 @dataclass(frozen=True)
 class TileResult:
-    """What became of a tile. `lowest_curvature` is the most negative pair curvature met, relative to the diagonal;
-    `level` is the middle between the gradients of the variables (of the first group) that may still rise and of those
-    that may fall."""
+    """The result of solving a tile. `lowest_curvature` is the most negative pair curvature met, relative to the diagonal; `level`
+    is the middle between the gradients of the variables (of the first group) that may still rise and of those that may fall."""
 
     steps: int
     violation: float
@@ -47,7 +46,7 @@ class TileResult:
 
 
 class Limit(NamedTuple):
-    """How far an inner solve may go: pair steps, and seconds."""
+    """The limits of an inner solve: pair steps, and seconds."""
 
     steps: int
     seconds: float = NEVER
@@ -57,7 +56,7 @@ class Limit(NamedTuple):
 
 
 class Backend(ABC):
-    """What the outer loop of a solver asks for."""
+    """The operations that the outer loop of a solver needs."""
 
     name: ClassVar[str]
 
@@ -71,11 +70,11 @@ class Backend(ABC):
         segments: tuple[int, ...],
         balanced: bool = False,
     ) -> Gram:
-        """The kernel matrix of X, whose rows are cut at `segments` (0, ..., n). If the duals of each problem over it are
-        `balanced`, that is, sum to zero, samples of a linear kernel may be centred (`Gram.offset`)."""
+        """The kernel matrix of X, with its rows cut at `segments` (0, ..., n). If the duals of each problem over it are
+        `balanced`, that is, sum to zero, the samples of a linear kernel may be centred (`Gram.offset`)."""
 
     def pairing(self, kernel: NamedKernel, X: Any) -> NDArray[np.float64]:
-        """What a kernel of this kind is a function of, of each two samples."""
+        """The dot product or distance that the kernel is a function of, for all pairs of samples."""
         n = X.shape[0]
         values = np.empty((n, n))
         for start in range(0, n, ROWS_AT_ONCE):
@@ -91,9 +90,8 @@ class Backend(ABC):
         rounding: float,
         instead_of: Gram | None = None,
     ) -> Gram:
-        """The kernel matrix where the pairing of the samples has these values, there as a whole, its columns cut at
-        `segments`; in the memory of another such matrix that nobody reads any more, if one is given. Its entries may be off by
-        `rounding` (`Kernel.rounding`)."""
+        """The whole kernel matrix, computed from the `pairing` of all samples, with its columns cut at `segments`. `instead_of`
+        is a matrix that is no longer needed and whose memory is reused. Entries may be off by `rounding` (`Kernel.rounding`)."""
 
     @abstractmethod
     def measure_violation(self, problem: DualProblem, beta: Vector, gradient: Vector) -> Violation: ...
@@ -107,17 +105,18 @@ class Backend(ABC):
         violation: Violation,
         threshold: float,
         size: int,
-        more: float,
+        extra_share: float,
         seed: int,
     ) -> tuple[Indices, bool]:
-        """The free variables and violators beyond `threshold`, at most about `size` of them, sorted; whether that is
-        all of them. If it is, the share `more` of those who may become violators next is added, where a backend cares."""
+        """The free variables and the violators beyond `threshold`, at most about `size` of them, sorted; and whether these are
+        all there are. If so, a backend may add the variables nearest to becoming violators, up to the share `extra_share` of the
+        set."""
 
     @abstractmethod
     def solve_tile(
         self, tile: Any, problem: DualProblem, beta: Vector, gradient: Vector, tolerance: float, limit: Limit
     ) -> TileResult:
-        """Minimise over one tile, in place: `problem`, `beta` and `gradient` are those of its members."""
+        """Minimise over one tile, in place: `problem`, `beta` and `gradient` are restricted to its members."""
 
     @abstractmethod
     def solve_joint_tile(
@@ -136,8 +135,8 @@ class Backend(ABC):
         polish: float,
         limit: Limit,
     ) -> list[TileResult]:
-        """Minimise several problems of one tile each, in place: to `tolerance`, and from there to `polish` if that is
-        cheap. They stand one after the other in `joined`, `beta` and `gradient`, and end at `ends`."""
+        """Minimise several problems of one tile each, in place: to `tolerance`, and from there to `polish` where that is cheap.
+        The problems are concatenated in `joined`, `beta` and `gradient`; problem i ends at `ends[i]`."""
         results = []
         for gram, start, end in zip(grams, [0, *ends[:-1]], ends, strict=True):
             members = np.arange(start, end)
@@ -161,7 +160,7 @@ class Backend(ABC):
     ) -> NDArray[np.float64]:
         """sums[g, m, q] = sum of weights[m, s] k(support_s, query_q) over the support vectors s of group g.
 
-        `groups` are the sizes of the groups, which follow each other. Computed in the arithmetic of the queries.
+        `groups` are the sizes of consecutive groups of support vectors. The sums are computed in the arithmetic of the queries.
         """
 
     def linear_weights(self, vectors: Any, coefficients: Matrix) -> Matrix:
@@ -176,9 +175,9 @@ class Backend(ABC):
         return 1
 
     def use_one_thread(self) -> None:
-        """From now on, in computations that the calling thread asks for."""
-        return None  # it uses no more as it is
+        """Use one thread from now on for computations requested by the calling thread."""
+        return None  # a backend without threads of its own has nothing to do
 
     def session(self, entries: int) -> AbstractContextManager[Any]:
-        """What has to hold while this backend computes about so many kernel entries (thread settings, say)."""
+        """A context with the settings (of threads, say) that this backend needs to compute about `entries` kernel entries."""
         return nullcontext()

@@ -19,7 +19,7 @@ from maxmargin.backends import waiting
 from maxmargin.backends.base import Backend, Indices, Limit, Matrix, TileResult, Vector, Violation
 from maxmargin.formulations import CrammerSingerProblem, DualProblem
 from maxmargin.gram import (
-    NOWHERE,
+    NO_CENTRE,
     BlockGram,
     Gram,
     explicit_features,
@@ -40,22 +40,22 @@ _native.use_blas(
 )
 
 DOUBLE = np.dtype(np.float64)
-NOBODY = np.empty(0, dtype=np.int32)
-#: Up to this many features native/include/maxmargin/samples.hpp takes distances from differences.
+NO_SAMPLES = np.empty(0, dtype=np.int32)
+#: Up to this many features, native/include/maxmargin/samples.hpp computes distances from differences.
 MOST_FOR_DIFFERENCES = 12
-#: Terms that native/src/exact_sums.cpp adds up one after the other, and a few for what follows: of dense samples with at most so
-#: many features or of sparse ones, and of others.
+#: Additions whose rounding errors add up in a sum of native/src/exact_sums.cpp: TERMS_OF_PANELS for sparse samples and for dense
+#: ones with at most MOST_FOR_PANELS features, TERMS_OF_PRODUCTS for the others.
 MOST_FOR_PANELS, TERMS_OF_PANELS, TERMS_OF_PRODUCTS = 256, 12, 56
-#: So few float64 kernel entries are computed before a centre is found, which would save time and not digits.
+#: Fewer float64 kernel entries than this are computed in less time than finding a centre takes.
 TOO_FEW_TO_CENTRE = 100_000
 #: A kernel entry of at most this many multiplications is computed again faster than it is read back from memory.
 CHEAP_ENTRY = 200
 #: CSR data of at least this density, and not too wide, is worked on as dense rows.
 DENSE_ENOUGH = 0.3
 WIDEST_DENSE = 4096
-#: Columns for each value of CSR samples from which on most columns are empty, and are left out.
-WIDE = 4
-#: With fewer kernel entries than this BLAS starts no threads by itself, and asking it not to would take longer.
+#: CSR samples with more columns than this for each stored value have mostly empty columns, which are left out.
+MOST_COLUMNS_PER_VALUE = 4
+#: With fewer kernel entries than this BLAS starts no threads by itself, and changing its thread setting would take longer.
 WORTH_SETTING_THREADS = 1_000_000
 
 
@@ -91,7 +91,7 @@ class NativeBackend(Backend):
         rounding: float,
         instead_of: Gram | None = None,
     ) -> Gram:
-        if isinstance(instead_of, MatrixGram):  # fresh memory takes longer to touch than the matrix to compute
+        if isinstance(instead_of, MatrixGram):  # touching fresh memory takes longer than computing the matrix
             rounded, matrix = instead_of._matrix, instead_of.in_float64()._matrix
         else:
             rounded, matrix = (_padded(len(pairing), np.dtype(dtype)) for dtype in (np.float32, np.float64))
@@ -110,11 +110,11 @@ class NativeBackend(Backend):
         violation: Violation,
         threshold: float,
         size: int,
-        more: float,
+        extra_share: float,
         seed: int,
     ) -> tuple[Indices, bool]:
         return _native.choose_working_set(
-            beta, problem.lower, problem.upper, gradient, problem.edges, violation, threshold, size, more, seed
+            beta, problem.lower, problem.upper, gradient, problem.edges, violation, threshold, size, extra_share, seed
         )
 
     def solve_tile(
@@ -175,7 +175,7 @@ class NativeBackend(Backend):
         support, queries = _narrow(support, queries)
         dtype = queries.dtype
         few = dtype == DOUBLE and support.shape[0] * queries.shape[0] <= TOO_FEW_TO_CENTRE
-        centre = NOWHERE if few else _centre(kernel, support, dtype)
+        centre = NO_CENTRE if few else _centre(kernel, support, dtype)
         sums = np.zeros((len(groups), len(weights), queries.shape[0]))
         _native.weighted_sums(
             _native_kernel(kernel),
@@ -188,7 +188,7 @@ class NativeBackend(Backend):
         return sums
 
     def linear_weights(self, vectors: Any, coefficients: Matrix) -> Matrix:
-        return _linear_sums(vectors, None, np.arange(vectors.shape[0], dtype=np.int32), coefficients, NOBODY)[0]
+        return _linear_sums(vectors, None, np.arange(vectors.shape[0], dtype=np.int32), coefficients, NO_SAMPLES)[0]
 
     @property
     def n_threads(self) -> int:
@@ -220,8 +220,8 @@ class NativeGram(Gram):
         self._budget = cache_bytes
         self._edges = segments
         self._chosen = tuple(range(len(segments) - 1))
-        self._members: Indices | None = None  # of the compiled matrix: all
-        self._origin: Indices | None = None  # of its samples in X: the same
+        self._members: Indices | None = None  # variables as rows of the compiled matrix; None: all of them, in order
+        self._origin: Indices | None = None  # samples of the compiled matrix as rows of X; None: all of them, in order
         single = self.dtype == np.float32
         kept = cache_bytes if _entry_cost(X) > CHEAP_ENTRY else 0
         self._linear_centre = linear_centre(kernel, X, balanced)
@@ -307,7 +307,7 @@ class NativeGram(Gram):
         return self._linear_centre is not None
 
     def offset(self, rows: Indices, weights: Vector) -> tuple[float, float]:
-        value, rounding = _linear_sums(self.X, self._linear_centre, self._in_X(rows), weights[None, :], NOBODY)[1]
+        value, rounding = _linear_sums(self.X, self._linear_centre, self._in_X(rows), weights[None, :], NO_SAMPLES)[1]
         return float(value), float(rounding)
 
     @property
@@ -354,8 +354,8 @@ class NativeGram(Gram):
 
 
 class MatrixGram(Gram):
-    """A kernel matrix that is there as a whole, or some segments of it; in float64, or in float32 with `exact` in float64
-    beside it. It is only read: each thread may have a `view` of its own."""
+    """A kernel matrix stored as a whole, or some segments of it: in float64, or in float32 with its float64 version in `exact`.
+    It is never written to: each thread may have a `view` of its own."""
 
     def __init__(
         self,
@@ -404,7 +404,7 @@ class MatrixGram(Gram):
             at += last - first
 
     def exact_sums(self, rows: Indices, weights: Matrix, at: Indices) -> tuple[Matrix, Matrix | float]:
-        """From the float64 matrix, which is written once and checked against fresh entries (`model_selection.grid`)."""
+        """Sums from the stored float64 matrix, which was checked against freshly computed entries (`model_selection.grid`)."""
         if self._exact is not None:
             return self._exact.exact_sums(rows, weights, at)
         sums = np.stack([self._sums(rows, own, at) for own in weights])
@@ -412,12 +412,12 @@ class MatrixGram(Gram):
         return sums, unit * self._largest * np.abs(weights).sum(axis=1, keepdims=True)
 
     def _sums(self, rows: Indices, weights: Vector, at: Indices) -> Vector:
-        if len(rows) * len(self) <= len(at) * len(self._matrix):  # the rows of the support vectors, or those asked for
+        if len(rows) * len(self) <= len(at) * len(self._matrix):  # rows of the support vectors, not rows `at`
             everywhere = np.zeros(len(self))
             self.accumulate(rows, weights, everywhere)
             return np.asarray(everywhere[at])
         spread = np.zeros(len(self._matrix))
-        np.add.at(spread, self._members[rows], weights)  # a row may come twice
+        np.add.at(spread, self._members[rows], weights)  # a row may occur twice
         out = np.empty(len(at))
         _native.products_from(self._matrix, self._members[at], spread, out)
         return out
@@ -426,7 +426,7 @@ class MatrixGram(Gram):
         return float(np.abs(weights).sum() * np.sqrt(self._largest))
 
     def entries(self, rows: Indices, columns: Indices) -> Matrix:
-        """Some entries of the float64 matrix, by the numbers of the samples in the whole."""
+        """Entries of the float64 matrix; rows and columns are sample numbers of the whole training set."""
         return np.array(self.in_float64()._matrix[np.ix_(rows, columns)])
 
     def in_float64(self) -> MatrixGram:
@@ -441,7 +441,7 @@ class MatrixGram(Gram):
         return BlockGram(Precomputed(), self.in_float64()._matrix[np.ix_(chosen, chosen)], 0, (0, len(chosen)))
 
     def release(self) -> None:
-        """Nothing: the matrix is whole."""
+        """Nothing to do: there is no cache."""
 
     def restrict(self, segments: tuple[int, ...]) -> MatrixGram:
         exact = None if self._exact is None else self._exact.restrict(segments)
@@ -449,7 +449,7 @@ class MatrixGram(Gram):
 
 
 def _compiled(tile: Any) -> Any:
-    """A tile that came as an array, in the form the compiled code takes."""
+    """A tile in the form that the compiled code takes; arrays are converted."""
     if not isinstance(tile, np.ndarray):
         return tile
     copy = _native.Tile64()
@@ -458,7 +458,7 @@ def _compiled(tile: Any) -> Any:
 
 
 def _padded(n: int, dtype: np.dtype[Any]) -> NDArray[Any]:
-    """Room for a matrix whose rows are padded by zeros, so that the whole of it can serve as a tile."""
+    """An n by n array with rows padded by zeros, so that the whole matrix can serve as a tile."""
     width = -(-n // _native.chunk) * _native.chunk
     matrix = np.empty((n, width), dtype)
     matrix[:, n:] = 0.0
@@ -471,7 +471,8 @@ def _evaluates(kernel: Kernel, X: Any) -> bool:
 
 
 def _packable(kernel: Kernel, X: Any) -> Any:
-    """Dense C-contiguous rows, or CSR; CSR becomes dense where it nearly is, and for distances that are no dot product."""
+    """X as dense C-contiguous rows, or as CSR. CSR data becomes dense if it is nearly dense, or if the kernel needs Manhattan
+    distances."""
     if not sp.issparse(X):
         return X
     if kernel.name == "laplacian":
@@ -498,25 +499,25 @@ def _native_kernel(kernel: Kernel) -> Any:
 
 
 def _centre(kernel: Kernel, X: Any, dtype: np.dtype[Any], most_for_differences: int = MOST_FOR_DIFFERENCES) -> Vector:
-    """What is subtracted from the samples: a point in their middle, where that changes no kernel value and saves digits.
+    """The centre to subtract from the samples: a point in their middle if that changes no kernel value and saves digits.
 
-    In float64 the subtraction itself costs the last digit of samples far from there, so it is done only where distances come from
-    dot products (of more features than `most_for_differences`) and the offset of the samples dwarfs their spread.
+    In float64 the subtraction itself costs samples far from the centre their last digit, so it is done only where distances come
+    from dot products (more features than `most_for_differences`) and the offset of the samples is much larger than their spread.
     """
     if not kernel.shift_invariant or sp.issparse(X) or X.shape[0] == 0:
-        return NOWHERE
+        return NO_CENTRE
     if dtype == DOUBLE and (X.shape[1] <= most_for_differences or kernel.name == "laplacian"):
-        return NOWHERE
+        return NO_CENTRE
     centre = centre_of(X)
     if dtype == DOUBLE and not dwarfs_spread(centre, X):
-        return NOWHERE
+        return NO_CENTRE
     return centre
 
 
 def _narrow(*sets: Any) -> list[Any]:
-    """CSR samples without the columns that none of them has, where these are so many that looking a column up would take more
-    memory than the samples."""
-    if not sp.issparse(sets[0]) or sets[0].shape[1] <= WIDE * (1 + sum(some.nnz for some in sets)):
+    """CSR samples without their empty columns, if there are so many that a table of all columns would take more memory than the
+    samples."""
+    if not sp.issparse(sets[0]) or sets[0].shape[1] <= MOST_COLUMNS_PER_VALUE * (1 + sum(some.nnz for some in sets)):
         return list(sets)
     present, places = np.unique(np.concatenate([some.indices for some in sets]), return_inverse=True)
     parts = np.split(places.astype(sets[0].indptr.dtype), np.cumsum([some.nnz for some in sets])[:-1])
@@ -534,10 +535,10 @@ def _samples(X: Any, dtype: np.dtype[Any], centre: Vector) -> Any:
 def _linear_sums(
     X: Any, centre: Vector | None, rows: Indices, weights: Matrix, at: Indices
 ) -> tuple[Matrix, Vector, Matrix, Matrix]:
-    """The weights of each output, offsets, sums and the sizes of their terms, as native/include/maxmargin/linear_sums.hpp has
-    them."""
+    """The weights of each output, offsets, sums and the sizes of their terms, as defined in
+    native/include/maxmargin/linear_sums.hpp."""
     weights = np.ascontiguousarray(weights, dtype=np.float64)
-    told = NOWHERE if centre is None else centre, rows, weights, at
+    told = NO_CENTRE if centre is None else centre, rows, weights, at
     if sp.issparse(X):
         features = X.indices.astype(X.indptr.dtype, copy=False)
         found = _native.linear_sums_csr(X.indptr, features, X.data, X.shape[1], *told)
@@ -548,13 +549,14 @@ def _linear_sums(
 
 
 class _BlasThreadsOff:
-    """BLAS with one thread while any fit runs: our own threads call it, and two spinning pools on the same cores cost
-    up to half the time. Counted, because the setting is global to the process and fits may overlap in several threads."""
+    """Restrict BLAS to one thread while any fit runs: our own threads call it, and two spinning thread pools on the same cores
+    cost up to half the time. Fits are counted, because the setting is global to the process and fits may overlap in several
+    threads."""
 
     def __init__(self) -> None:
         self._controller: ThreadpoolController | None = None
         self._start()
-        if hasattr(os, "register_at_fork"):  # a lock that another thread holds now would never be given back in the child
+        if hasattr(os, "register_at_fork"):  # a lock held by another thread at the fork would never be released in the child
             os.register_at_fork(after_in_child=self._start)
 
     def _start(self) -> None:
@@ -575,7 +577,7 @@ class _BlasThreadsOff:
         with self._lock:
             self._inside -= 1
             if self._inside == 0:
-                # threadpoolctl >= 3.8 lets only the thread that set a limit lift it; the last one out may be another
+                # threadpoolctl >= 3.8 lets only the thread that set a limit lift it; the last fit may run in another thread
                 hand_over = getattr(OpenBLASController, "clear_controlling_thread", None)
                 if hand_over is not None:
                     hand_over(force=True)

@@ -14,10 +14,10 @@ from maxmargin.formulations import CrammerSingerProblem, DualProblem
 from maxmargin.gram import BlockGram, Gram, sums_by_blocks
 from maxmargin.kernels import Kernel, NamedKernel, Precomputed
 
-CURVATURE_FLOOR = 1e-12  # of a pair, relative to its diagonal, as in LIBSVM: duplicates have none
-RIDGE = 1e-14  # what rounding takes from the eigenvalues of a matrix whose diagonal is one
-LEAST_CURVATURE = 1e-34  # of samples that are zero altogether
-SHARE_FOR_FREE = 0.75  # of a working set, when there are more free variables than fit
+CURVATURE_FLOOR = 1e-12  # least curvature of a pair, relative to its diagonal, as in LIBSVM: duplicates have zero
+RIDGE = 1e-14  # added to the diagonal: what rounding takes from the eigenvalues of a matrix with unit diagonal
+LEAST_CURVATURE = 1e-34  # curvature that samples with all features zero are taken to have
+SHARE_FOR_FREE = 0.75  # share of a working set for free variables when not all of them fit
 
 
 class ReferenceBackend(Backend):
@@ -57,7 +57,7 @@ class ReferenceBackend(Backend):
         violation: Violation,
         threshold: float,
         size: int,
-        more: float,
+        extra_share: float,
         seed: int,
     ) -> tuple[Indices, bool]:
         rng = np.random.default_rng(seed)
@@ -90,7 +90,7 @@ class ReferenceBackend(Backend):
         while (violation := problem.violation(beta, gradient)) > tolerance and steps < limit.steps:
             if time.perf_counter() > end:
                 break
-            if steps >= patience:  # the tail: ten thousand pair steps, or one Newton step
+            if steps >= patience:  # one Newton step replaces the last thousands of pair steps
                 _newton_step(K, problem, beta, gradient)
                 patience = steps + 100 + len(beta) // 2
                 if problem.violation(beta, gradient) <= tolerance:
@@ -126,7 +126,8 @@ class ReferenceBackend(Backend):
 
 
 def _level(gradient: Vector, rise: NDArray[np.bool_], fall: NDArray[np.bool_]) -> float:
-    """The median gradient of the free variables of a group; without any, the middle of those that may move."""
+    """The median gradient of the free variables of a group; without free variables, the middle between those that may rise and
+    those that may fall."""
     if (rise & fall).any():
         return float(np.median(gradient[rise & fall]))
     ends = np.array([gradient[rise].min(initial=np.inf), gradient[fall].max(initial=-np.inf)])
@@ -134,8 +135,8 @@ def _level(gradient: Vector, rise: NDArray[np.bool_], fall: NDArray[np.bool_]) -
 
 
 def _pair_step(K: NDArray[np.float64], problem: DualProblem, beta: Vector, gradient: Vector) -> float:
-    """The second-order pair of each group, i = argmin_{may rise} G, j = argmax_{may fall} (G_j - G_i)^2 / curvature; the
-    better of them moves."""
+    """Move the best pair of all groups; the second-order pair of a group is i = argmin_{may rise} G and
+    j = argmax_{may fall} (G_j - G_i)^2 / curvature."""
     rise, fall = beta < problem.upper, beta > problem.lower
     best, i, j = -1.0, 0, 0
     for group in problem.groups:
@@ -161,7 +162,7 @@ def _floor(diagonals: Any) -> Any:
 
 
 def _coordinate_step(K: NDArray[np.float64], problem: DualProblem, beta: Vector, gradient: Vector) -> float:
-    """Without the equality constraint: the single variable with the largest decrease G^2 / K_kk."""
+    """Move one variable, for problems without an equality constraint: the one with the largest decrease G^2 / K_kk."""
     slope = np.where(gradient < 0, -gradient * (beta < problem.upper), gradient * (beta > problem.lower))
     k = int((slope**2 / np.maximum(K.diagonal(), LEAST_CURVATURE)).argmax())
     before = beta[k]
@@ -171,27 +172,27 @@ def _coordinate_step(K: NDArray[np.float64], problem: DualProblem, beta: Vector,
 
 
 def _sample_step(K: Matrix, problem: CrammerSingerProblem, B: Matrix, gradient: Matrix, i: int) -> None:
-    """The minimum over one sample: its shares are max(0, D - theta) / a, a = K_ii, D = G + a S, and add up to C_i."""
+    """Move one sample to its minimum: its shares are max(0, D - theta) / a, a = K_ii, D = G + a S, and add up to C_i."""
     total, curvature = problem.upper[:, i].sum(), max(K[i, i], LEAST_CURVATURE)
     ceilings = gradient[:, i] + curvature * problem.shares(B)[:, i]
     descending = -np.sort(-ceilings)
     thetas = (np.cumsum(descending) - curvature * total) / np.arange(1, len(descending) + 1)
     theta = thetas[np.flatnonzero(descending >= thetas)[-1]]
     shares = np.maximum(0.0, ceilings - theta) / curvature
-    shares[ceilings.argmax()] += total - shares.sum()  # what rounding leaves of the sum
+    shares[ceilings.argmax()] += total - shares.sum()  # the rounding error of the sum
     change = problem.upper[:, i] - shares - B[:, i]
     B[:, i] = problem.upper[:, i] - shares
     gradient += np.outer(change, K[i])
 
 
 def _newton_step(K: NDArray[np.float64], problem: DualProblem, beta: Vector, gradient: Vector) -> None:
-    """Minimise over the free variables as if they had no box, and go there as far as the box allows.
+    """Minimise over the free variables as if they had no box, and go towards that minimum as far as the box allows.
 
-    The sums stay what they are: in each group the change is made to sum to zero."""
+    The change sums to zero in each group, so the sums stay the same."""
     free = np.flatnonzero((beta < problem.upper) & (beta > problem.lower))
     if len(free) < 2:
         return
-    scale = 1.0 / np.sqrt(np.maximum(K.diagonal()[free], LEAST_CURVATURE))  # samples of very different size
+    scale = 1.0 / np.sqrt(np.maximum(K.diagonal()[free], LEAST_CURVATURE))  # unit diagonal, whatever the sizes of the samples
     try:
         factor = scipy.linalg.cho_factor(scale[:, None] * K[np.ix_(free, free)] * scale + RIDGE * np.eye(len(free)))
     except scipy.linalg.LinAlgError:

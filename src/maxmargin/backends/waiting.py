@@ -1,8 +1,8 @@
 """How OpenMP's threads wait for each other.
 
-By default libgomp lets a thread that has nothing to do spin for a while. On a machine that has other work for its cores the
-spinning keeps from them the thread that is waited for: fits of a fraction of a second were measured five times slower. A thread
-that sleeps takes some microseconds to wake up. The choice is made when the library is loaded and cannot be changed later.
+By default libgomp lets a thread that has nothing to do spin for a while. On a machine with other work for its cores, spinning
+threads keep the thread they wait for from running: fits of a fraction of a second were measured five times slower. A sleeping
+thread takes some microseconds to wake up. The choice is made when the library is loaded and cannot be changed later.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ VARIABLE = "OMP_WAIT_POLICY"
 
 @contextmanager
 def asleep() -> Iterator[None]:
-    """Libraries that are loaded in here let their threads sleep, unless the user has said otherwise."""
+    """Make libraries that are loaded within this context let their threads sleep, unless the user has set OMP_WAIT_POLICY."""
     if VARIABLE in os.environ:
         yield
         return

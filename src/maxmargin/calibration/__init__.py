@@ -1,11 +1,11 @@
 """From decisions to probabilities.
 
     leave_one_out   the decision of each training sample by a machine that never saw it, without a refit (the span rule)
-    held_out        the same by cross-validation, from refits that start at the solution
-    maps            a decision to the probability of the positive class: Platt's sigmoid, or isotonic regression
-    coupling        the probabilities of the machines to those of the classes
+    held_out        decisions about unseen samples by cross-validation, from refits that start at the solution
+    maps            from a decision to the probability of the positive class: Platt's sigmoid, or isotonic regression
+    coupling        from the probabilities of the machines to those of the classes
 
-Vectors and blocks of a kernel matrix come in; no estimator, no solver and no X does.
+These modules work on vectors and blocks of a kernel matrix. May not enter: estimators, solvers, X.
 """
 
 from maxmargin.calibration.coupling import couple_pairs, normalise

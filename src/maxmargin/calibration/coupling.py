@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 Matrix = NDArray[np.float64]
 
-#: No pair is surer than this, so that one cannot veto all others.
-CERTAIN = 1e-7
+#: Pair probabilities are clipped to [LEAST_PROBABILITY, 1 - LEAST_PROBABILITY], so that no single pair can veto all others.
+LEAST_PROBABILITY = 1e-7
 SAMPLES_AT_ONCE = 4096
 
 
@@ -30,7 +30,7 @@ def couple_pairs(pairs: Matrix, n_classes: int) -> Matrix:
 def _couple(pairs: Matrix, n_classes: int) -> Matrix:
     r = np.zeros((len(pairs), n_classes, n_classes))
     for column, (i, j) in enumerate(combinations(range(n_classes), 2)):
-        r[:, i, j] = np.clip(pairs[:, column], CERTAIN, 1.0 - CERTAIN)
+        r[:, i, j] = np.clip(pairs[:, column], LEAST_PROBABILITY, 1.0 - LEAST_PROBABILITY)
         r[:, j, i] = 1.0 - r[:, i, j]
     system = np.zeros((len(pairs), n_classes + 1, n_classes + 1))
     system[:, :n_classes, :n_classes] = -r * r.transpose(0, 2, 1)
@@ -44,6 +44,6 @@ def _couple(pairs: Matrix, n_classes: int) -> Matrix:
 
 
 def normalise(each: Matrix) -> Matrix:
-    """Class probabilities from those of each class against the rest: divided by their sum, or all alike if that is zero."""
+    """Class probabilities from those of each class against the rest: divided by their sum, or all equal if the sum is zero."""
     total = each.sum(axis=1, keepdims=True)
     return np.asarray(np.divide(each, total, out=np.full_like(each, 1.0 / each.shape[1]), where=total > 0.0))

@@ -1,7 +1,7 @@
-"""What machines that never saw a sample say of it: cross-validation over one kernel matrix.
+"""Decisions about samples that a machine has not seen: cross-validation over one kernel matrix.
 
-A fold is the same dual problem with boxes of zero width on the samples that it holds out. Its machine starts from the
-solution of all, and its gradient covers the held-out samples too, so that their decisions come with it.
+A fold is the same dual problem with boxes of zero width on the samples that it holds out. Its machine starts from the solution
+on all samples, and its gradient covers the held-out samples too, so it contains their decisions.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from maxmargin.solution import Solution
 
 
 def stratified_folds(labels: NDArray[np.intp], n_folds: int, random: np.random.RandomState) -> list[NDArray[np.bool_]]:
-    """Which samples each fold holds out: all, in `n_folds` random parts with their share of every class."""
+    """Masks of the samples that each fold holds out: `n_folds` random parts of all samples, each with its share of every
+    class."""
     fold = np.empty(len(labels), dtype=np.intp)
     for label in np.unique(labels):
         members = random.permutation(np.flatnonzero(labels == label))
@@ -23,10 +24,10 @@ def stratified_folds(labels: NDArray[np.intp], n_folds: int, random: np.random.R
 
 
 def start_from(problem: DualProblem, whole: DualProblem, solution: Solution) -> NDArray[np.float64]:
-    """Where to begin with `problem`, which is `whole` with samples held out: at the solution of the whole.
+    """A start for `problem`, which is `whole` with samples held out, from the solution of `whole`.
 
-    The variables that are held out go to zero. What is then missing in a sum is made up by those nearest to the margin,
-    so that few variables move and none leaves its bound without need.
+    The variables that are held out become zero. The variables nearest to the margin make up what a sum then lacks, so that few
+    variables move and none leaves its bound without need.
     """
     beta, gradient = solution.beta, solution.gradient
     return problem.feasible(beta, reluctance=np.abs(gradient - whole.best_level(beta, gradient)))

@@ -1,4 +1,4 @@
-r"""What a machine would say of each training sample had it not seen it: the span rule.
+r"""The decision about each training sample by the machine that has not seen it, without a refit: the span rule.
 
 Take sample i out of the solution beta of a `DualProblem`. Its variable goes to zero. Suppose that the support set stays
 what it is: variables at a bound stay there, and the free ones F move by d so that their gradients keep to one level,
@@ -58,25 +58,25 @@ Indices = NDArray[np.int32]
 
 #: h, how far from the margin samples count as free, in units of the margin.
 WIDTH = 0.2
-#: They are the nearest ones: as many as make F so large, or larger than the truly free ones by this factor.
-ENOUGH, LARGER = 256, 1.25
-#: Of more free variables than these a random part is taken for F, and the spans are too large.
+#: The samples nearest to the margin are added until F has LEAST_FREE members, or GROWTH_OF_FREE times the truly free ones.
+LEAST_FREE, GROWTH_OF_FREE = 256, 1.25
+#: The largest F. If more variables are free, F is a random part of them, and the spans come out too large.
 MOST_FREE = 4096
-#: Added to the diagonal of M_FF, relative to its mean; ten times as much where that does not make it definite.
+#: Ridge added to the diagonal of M_FF, relative to its mean; ten times as much, again and again, until M_FF is definite.
 RIDGE = {np.dtype(np.float64): 1e-12, np.dtype(np.float32): 1e-6}
-#: (B^-1)_ii relative to that of K: a sample without which its group would have nobody has none left.
-NOTHING_LEFT = 1e-12
-#: Of the largest entry of a matrix.
-NEGLIGIBLE = 1e-15
+#: The smallest (B^-1)_ii, relative to (M_FF^-1)_ii: it would be zero for a sample that is the only one of its group.
+LEAST_INVERSE_DIAGONAL = 1e-12
+#: Entries below this share of the largest one are set to zero.
+NEGLIGIBLE_ENTRY = 1e-15
 COLUMNS_AT_ONCE = 2048
 TINY = float(np.finfo(float).tiny)
 
 
 class KernelMatrix(Protocol):
-    """What is asked of K."""
+    """The operations that the span rule needs of K."""
 
     def block(self, rows: Indices, columns: Indices) -> NDArray[Any]:
-        """K[rows, columns], float64 or float32, to be overwritten."""
+        """K[rows, columns] in float64 or float32, as a copy that may be overwritten."""
 
     def diagonal(self, at: Indices) -> Vector:
         """K[i, i] for each i of `at`."""
@@ -117,14 +117,14 @@ def squared_spans(problem: DualProblem, beta: Vector, gradient: Vector, K: Kerne
 def triangular_work(problem: DualProblem, beta: Vector) -> int:
     """About how many multiplications `squared_spans` takes."""
     n_free = min(int(np.count_nonzero((problem.lower < beta) & (beta < problem.upper))), MOST_FREE)
-    return int(max(min(ENOUGH, len(beta)), LARGER * n_free)) ** 2 * int(np.count_nonzero(beta))
+    return int(max(min(LEAST_FREE, len(beta)), GROWTH_OF_FREE * n_free)) ** 2 * int(np.count_nonzero(beta))
 
 
 def _free_variables(problem: DualProblem, beta: Vector, gradient: Vector) -> tuple[Indices, Vector]:
     """F, and the shift of each of its members.
 
-    A sample that goes leaves its share of the sum to others. So a group in which less than two variables are free takes
-    those in that would be the next, however far from the margin they are.
+    A sample that is left out passes its share of the sum on to others. So a group with less than two free variables also gets the
+    variables nearest to the margin, however far away they are.
     """
     free = (problem.lower < beta) & (beta < problem.upper)
     if np.count_nonzero(free) > MOST_FREE:
@@ -139,7 +139,7 @@ def _free_variables(problem: DualProblem, beta: Vector, gradient: Vector) -> tup
     elif not problem.hard:
         margin = 1.0 if problem.split is None else 0.5 * abs(levels[0] - levels[1])
         near = np.flatnonzero(~free & (distance < WIDTH * margin))
-        room = int(max(ENOUGH, LARGER * np.count_nonzero(free))) - np.count_nonzero(free)
+        room = int(max(LEAST_FREE, GROWTH_OF_FREE * np.count_nonzero(free))) - np.count_nonzero(free)
         near = near[np.argsort(distance[near], kind="stable")]
         width = float(distance[near[room]]) if len(near) > room else WIDTH * margin
         free[near[:room]] = True
@@ -152,7 +152,7 @@ def _free_variables(problem: DualProblem, beta: Vector, gradient: Vector) -> tup
 
 
 def _border(problem: DualProblem, free: Indices) -> Matrix:
-    """E, without the columns of groups in which no sample takes part."""
+    """E, without the columns of groups that have no variable in F."""
     E = np.zeros((len(problem), len(problem.groups)))
     for column, group in zip(E.T, problem.groups, strict=True):
         column[group] = 1.0
@@ -169,7 +169,7 @@ class _BorderedMatrix:
         U = inverse.T @ self.W
         whole = np.einsum("ij,ij->j", inverse, inverse)
         part = whole - np.einsum("ig,gh,ih->i", U, self.inverse_schur, U)
-        self.diagonal_of_inverse = np.maximum(part, NOTHING_LEFT * whole)  # (B^-1)_ii of the rows of K
+        self.diagonal_of_inverse = np.maximum(part, LEAST_INVERSE_DIAGONAL * whole)  # (B^-1)_ii of the rows of K
         self.inverse = _without_tiny(inverse.astype(K.dtype, order="F", copy=False))
 
     def inverse_forms(self, k: NDArray[Any], e: Matrix) -> Vector:
@@ -182,7 +182,7 @@ class _BorderedMatrix:
 
 
 def _inverse_factor(K: NDArray[Any], shift: Vector) -> Matrix:
-    """L^-1 with L L' = K + diag(shift) + ridge I, the ridge as large as rounding, or an indefinite kernel, asks for."""
+    """L^-1 with L L' = K + diag(shift) + ridge I, where the ridge is as large as rounding or an indefinite kernel requires."""
     potrf, trtri = get_lapack_funcs(("potrf", "trtri"), dtype=np.float64)
     diagonal = K.diagonal() + shift
     ridge = RIDGE[K.dtype] * (float(np.abs(diagonal).mean()) or 1.0)
@@ -198,8 +198,8 @@ def _inverse_factor(K: NDArray[Any], shift: Vector) -> Matrix:
 
 
 def _without_tiny(A: NDArray[Any]) -> NDArray[Any]:
-    """A with zeros, in its place, for entries that count for nothing: products of them are subnormal in float32, where
-    arithmetic is a hundred times slower."""
+    """Set negligible entries of A to zero, in place: their products would be subnormal in float32, where arithmetic is a hundred
+    times slower."""
     if A.dtype == np.float32:
-        A[np.abs(A) < NEGLIGIBLE * np.abs(A).max(initial=0.0)] = 0.0
+        A[np.abs(A) < NEGLIGIBLE_ENTRY * np.abs(A).max(initial=0.0)] = 0.0
     return A

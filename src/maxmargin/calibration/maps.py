@@ -1,4 +1,4 @@
-"""From a decision to the probability of the positive class, as monotone as the decision.
+"""Maps from a decision to the probability of the positive class; both are monotone.
 
     sigmoid    P = 1 / (1 + exp(slope f + offset))       Platt's
     isotonic   a step function that never falls           for thousands of samples
@@ -18,9 +18,9 @@ Vector = NDArray[np.float64]
 
 NEWTON_STEPS = 100
 HALVINGS = 30
-SUFFICIENT = 1e-4  # of the fall that the slope promises
-DECREMENT = 1e-12  # of Newton's method, per unit of weight: the step that it belongs to is the last, as it squares the error
-RIDGE = 1e-12  # of the Hessian, where all decisions are the same
+SUFFICIENT_DECREASE = 1e-4  # share of the decrease predicted by the slope that a step must achieve
+LAST_DECREMENT = 1e-12  # Newton decrement per unit of weight; a step below it is the last one, because each squares the error
+RIDGE = 1e-12  # added to the Hessian, which is singular if all decisions are the same
 
 
 @dataclass(frozen=True)
@@ -61,12 +61,12 @@ class Sigmoid:
             for halving in range(HALVINGS):
                 candidate = point + 0.5**halving * step
                 then = value(candidate)
-                if then <= now + SUFFICIENT * 0.5**halving * slope:
+                if then <= now + SUFFICIENT_DECREASE * 0.5**halving * slope:
                     break
             else:
-                break  # rounding is all that is left
+                break  # only rounding errors remain
             point, now = candidate, then
-            if -slope <= DECREMENT * (above + below):
+            if -slope <= LAST_DECREMENT * (above + below):
                 break
         return cls(float(point[0]) / scale, float(point[1]))
 

@@ -1,8 +1,8 @@
 """The command line: `maxmargin train`, `tune`, `predict` and `audit`, with files in and a report out.
 
-    commands   the options, in click's terms, and what becomes of errors and Ctrl-C
-    session    split, fit, measure: what `train` and `tune` do, one step a function
-    datasets   the sets that come with scikit-learn, for a first try without a file
+    commands   the commands and options, in click's terms, and the handling of errors and Ctrl-C
+    session    split, fit, measure: the steps of `train` and `tune`, one function each
+    datasets   the data sets that come with scikit-learn, for a first try without a file
     report     a fitted model as text
     picture    a fitted model as a picture
 
@@ -19,7 +19,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-INTERRUPTED = 130  # exit code, as shells have it: 128 + SIGINT
+INTERRUPTED = 130  # exit code of an interrupted command, as in shells: 128 + SIGINT
 
 
 def main() -> None:
@@ -36,11 +36,11 @@ def main() -> None:
 
 @contextmanager
 def ctrl_c_kills() -> Iterator[None]:
-    """Let Ctrl-C end the process at once and without a word, with what shells report as exit code 130.
+    """Let Ctrl-C end the process at once and silently, with exit code 130.
 
-    For imports: an exception would end in a traceback of many lines, and not everything that is imported lets it through.
+    This is for imports: an exception would end in a long traceback, and some imported modules would swallow it.
     """
-    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:  # ignored, as in the background, or handled
+    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:  # ignored (as in the background) or handled
         yield
         return
     signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -1,4 +1,4 @@
-"""The commands and their options. An option left out is left to `SVC` or `SVCCV`, which know their defaults."""
+"""The commands and their options. Options that are not given have the defaults of `SVC` or `SVCCV`."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ from maxmargin.io.bytes_and_text import open_bytes
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 DEFAULT_PICTURE = Path("maxmargin.png")
-RESCUED_MODEL = Path("maxmargin-interrupted.joblib")  # where Ctrl-C saves, if nothing else is said
-NOT_PROVED = 1  # exit code
+RESCUED_MODEL = Path("maxmargin-interrupted.joblib")  # where the model of an interrupted fit is saved without --save
+NOT_PROVED = 1  # exit code of an audit whose relative gap is above --gap-tol
 SHARED_OPTIONS = ("kernel", "loss", "degree", "coef0", "tol", "max_seconds", "cache_size", "multi_class")
 MACHINE_OPTIONS = (*SHARED_OPTIONS, "C", "gamma", "sigma", "gap_tol")
 GRID_OPTIONS = (*SHARED_OPTIONS, "Cs", "gammas", "scoring")
 
 
 class BadInput(click.ClickException):
-    """One line on stderr, exit code 2."""
+    """An error that ends the command with one line on stderr and exit code 2."""
 
     exit_code = 2
 
@@ -43,7 +43,7 @@ class BadInput(click.ClickException):
 
 
 class NumberOr(click.ParamType):  # type: ignore[type-arg, unused-ignore]
-    """A number, or one of a few words."""
+    """An option value that is a number, or one of a few words."""
 
     def __init__(self, *words: str) -> None:
         self.words = words
@@ -59,7 +59,7 @@ class NumberOr(click.ParamType):  # type: ignore[type-arg, unused-ignore]
 
 
 class Interruptible(click.Group):
-    """Commands that Ctrl-C ends with one line on stderr and exit code 130, where a command does not do better."""
+    """Commands that Ctrl-C ends with one line on stderr and exit code 130, unless a command handles it itself."""
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -76,7 +76,7 @@ def maxmargin() -> None:
 
 
 class NumbersOrCount(click.ParamType):  # type: ignore[type-arg, unused-ignore]
-    """Numbers between commas, or how many of them the grid is to choose."""
+    """An option value that is a list of numbers separated by commas, or how many values the grid is to choose."""
 
     name = "count|a,b,c"
 
@@ -87,8 +87,8 @@ class NumbersOrCount(click.ParamType):  # type: ignore[type-arg, unused-ignore]
             self.fail(f"{value!r} is not a count, and not numbers between commas such as 0.1,1,10", param, ctx)
 
 
-def _together(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
-    """Several options as one decorator, in this order."""
+def _combined(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
+    """Combine several options into one decorator, in this order."""
 
     def decorate(command: Command) -> Command:
         return reduce(lambda decorated, option: option(decorated), reversed(options), command)
@@ -96,12 +96,12 @@ def _together(*options: Callable[[Command], Command]) -> Callable[[Command], Com
     return decorate
 
 
-data_options = _together(
+data_options = _combined(
     click.argument("file", required=False, type=click.Path(path_type=Path)),
     click.option(
         "--dataset",
         type=click.Choice(datasets.NAMES),
-        help="Embedded set, used without FILE.  [default: breast_cancer]",
+        help="Embedded data set, used without FILE.  [default: breast_cancer]",
     ),
     click.option(
         "--target",
@@ -112,7 +112,7 @@ data_options = _together(
         type=click.FloatRange(0, 1, max_open=True),
         default=0.25,
         show_default=True,
-        help="Share set aside for the test, stratified; 0 for none.",
+        help="Share of the samples set aside for the test, stratified; 0 for no test.",
     ),
     click.option(
         "--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True, help="Random seed of the train/test split."
@@ -123,22 +123,22 @@ data_options = _together(
         help="Scale features to unit variance.  [default: dense data only]",
     ),
 )
-machine_options = _together(
-    click.option("--kernel", help="linear, poly, rbf, …: as SVC has them."),
-    click.option("--loss", help="hinge or squared_hinge."),
+machine_options = _combined(
+    click.option("--kernel", help="Kernel: linear, poly, rbf, …, as in SVC."),
+    click.option("--loss", help="Loss: hinge or squared_hinge."),
     click.option("--degree", type=int, help="Degree of the polynomial kernel."),
     click.option("--coef0", type=float, help="Constant of the polynomial and sigmoid kernels."),
     click.option("--tol", type=float, help="Largest KKT violation that counts as converged."),
-    click.option("--max-seconds", type=float, help="Stop after this time, with the model as it is."),
+    click.option("--max-seconds", type=float, help="Time limit; the model reached by then is kept."),
     click.option("--cache-size", type=NumberOr("auto"), help="Megabytes for kernel rows."),
-    click.option("--multi-class", help="ovo, ovr or crammer_singer."),
+    click.option("--multi-class", help="Strategy for several classes: ovo, ovr or crammer_singer."),
 )
-output_options = _together(
+output_options = _combined(
     click.option(
-        "--save", type=click.Path(path_type=Path), help="Write the model there, e.g. model.joblib."
+        "--save", type=click.Path(path_type=Path), help="File to write the model to, e.g. model.joblib."
     ),
     click.option(
-        "--progress/--no-progress", default=None, help="Progress bar.  [default: on a terminal]"
+        "--progress/--no-progress", default=None, help="Show a progress bar.  [default: on a terminal]"
     ),
 )
 
@@ -155,14 +155,14 @@ output_options = _together(
 @click.option(
     "--plot",
     type=click.Path(path_type=Path),
-    help=f"Where the picture goes.  [default: {DEFAULT_PICTURE}]",
+    help=f"File to write the picture to.  [default: {DEFAULT_PICTURE}]",
 )
-@click.option("--no-plot", is_flag=True, help="No picture.")
+@click.option("--no-plot", is_flag=True, help="Draw no picture.")
 @output_options
 def train(file: Path | None, **options: Any) -> None:
     """Train an SVC on FILE (CSV or LIBSVM), test it, report, and draw its decision boundary.
 
-    Without FILE an embedded set is used. Ctrl-C ends the fit early and keeps the model reached.
+    Without FILE an embedded data set is used. Ctrl-C ends the fit early and keeps the model reached so far.
     """
     with bad_input_in_one_line(), warnings_in_one_line():
         picture = _check_picture(options["plot"], options["no_plot"])
@@ -192,17 +192,17 @@ def train(file: Path | None, **options: Any) -> None:
 
 @maxmargin.command()
 @data_options
-@click.option("--Cs", "Cs", type=NumbersOrCount(), help="Values of C, such as 0.1,1,10, or how many.  [default: 10]")
-@click.option("--gammas", type=NumbersOrCount(), help="Values of gamma, or how many.  [default: 10]")
-@click.option("--folds", type=click.IntRange(2), default=5, show_default=True, help="Of the cross-validation.")
-@click.option("--scoring", help="What the best is the best in, as scikit-learn calls it.  [default: accuracy]")
+@click.option("--Cs", "Cs", type=NumbersOrCount(), help="Values of C, such as 0.1,1,10, or their number.  [default: 10]")
+@click.option("--gammas", type=NumbersOrCount(), help="Values of gamma, or their number.  [default: 10]")
+@click.option("--folds", type=click.IntRange(2), default=5, show_default=True, help="Number of folds of the cross-validation.")
+@click.option("--scoring", help="Score that decides which point is best, by scikit-learn's name.  [default: accuracy]")
 @machine_options
-@click.option("--plot", type=click.Path(path_type=Path), help="Write a heat map of the scores there.")
+@click.option("--plot", type=click.Path(path_type=Path), help="File to write a heat map of the scores to.")
 @output_options
 def tune(file: Path | None, folds: int, **options: Any) -> None:
     """Choose C and gamma of an SVC for FILE by cross-validation, then train, test and report the best.
 
-    Each fit of the grid is certified. Ctrl-C ends it, and tells the best point so far.
+    Each fit of the grid is certified. Ctrl-C ends the search and reports the best point so far.
     """
     with bad_input_in_one_line(), warnings_in_one_line():
         picture = _check_picture(options["plot"], no_plot=options["plot"] is None)
@@ -236,13 +236,13 @@ def tune(file: Path | None, folds: int, **options: Any) -> None:
     "-o",
     "--output",
     type=click.Path(path_type=Path),
-    help="Where the labels go.  [default: stdout]",
+    help="File to write the labels to.  [default: stdout]",
 )
-@click.option("--target", help="Label column of a CSV file that has one: name or index.")
+@click.option("--target", help="Label column of a CSV file, if it has one: name or index.")
 def predict(model: Path, file: Path, output: Path | None, target: str | None) -> None:
     """Predict the label of each sample of FILE with a MODEL that `train --save` wrote.
 
-    One label a line. If FILE has labels, the accuracy is reported on stderr.
+    The output has one label per line. If FILE has labels, the accuracy is reported on stderr.
     Open only models you trust: a joblib file can run any code.
     """
     with bad_input_in_one_line(), warnings_in_one_line():
@@ -266,16 +266,16 @@ def predict(model: Path, file: Path, output: Path | None, target: str | None) ->
 @click.argument("model", type=click.Path(path_type=Path))
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--target", help="Target column of a CSV file: name or index.")
-@click.option("-C", "--C", "C", type=float, help="The tol that MODEL was fitted with, where it does not say it.")
-@click.option("--nu", type=float, help="The tol that MODEL was fitted with, where it does not say it.")
-@click.option("--epsilon", type=float, help="The tol that MODEL was fitted with, where it does not say it.")
-@click.option("--tol", type=float, help="The tol that MODEL was fitted with, where it does not say it.")
+@click.option("-C", "--C", "C", type=float, help="The C that MODEL was fitted with, if MODEL does not store it.")
+@click.option("--nu", type=float, help="The nu that MODEL was fitted with, if MODEL does not store it.")
+@click.option("--epsilon", type=float, help="The epsilon that MODEL was fitted with, if MODEL does not store it.")
+@click.option("--tol", type=float, help="The tol that MODEL was fitted with, if MODEL does not store it.")
 @click.option("--gap-tol", type=float, help=f"Exit with code {NOT_PROVED} if the relative gap is larger.")
 def audit(model: Path, file: Path, target: str | None, gap_tol: float | None, **options: Any) -> None:
     """Prove how near a MODEL of any library is to the optimum on FILE, the data it was fitted on.
 
-    MODEL is a LIBSVM model file, which says neither C, nu nor epsilon, or a joblib file with a fitted SVC, NuSVC, SVR,
-    NuSVR, OneClassSVM or a pipeline that ends in one. Open only those you trust: a joblib file can run any code.
+    MODEL is a LIBSVM model file, which stores neither C, nu nor epsilon, or a joblib file with a fitted SVC, NuSVC, SVR,
+    NuSVR, OneClassSVM or a pipeline that ends in one. Open only models you trust: a joblib file can run any code.
     """
     with bad_input_in_one_line(), warnings_in_one_line():
         fitted = model if audits.is_model_file(model) else _unpickle(model, "a LIBSVM model file, nor one ")
@@ -292,10 +292,10 @@ def audit(model: Path, file: Path, target: str | None, gap_tol: float | None, **
 
 @contextmanager
 def bad_input_in_one_line() -> Iterator[None]:
-    """What is wrong with the data, the options or the disk is one line, without a traceback."""
+    """Report errors in the data, the options or the file system in one line, without a traceback."""
     try:
         yield
-    except BrokenPipeError:  # the reader of our output has left; click knows what to do
+    except BrokenPipeError:  # the reader of our output has closed it; click handles that
         raise
     except MemoryError as error:
         raise BadInput(f"not enough memory: {error}") from error
@@ -305,24 +305,24 @@ def bad_input_in_one_line() -> Iterator[None]:
 
 @contextmanager
 def failure_blamed_on(model: Path) -> Iterator[None]:
-    """An error in the use of a model is one line with the name of its file: what is wrong with a damaged pickle may show late."""
+    """Report an error in the use of a model in one line with the name of its file: a damaged pickle may fail late."""
     try:
         yield
     except (click.ClickException, DataFileError):
         raise
     except Exception as error:
-        raise BadInput(f"{click.format_filename(model)}: {_what(error)}") from error
+        raise BadInput(f"{click.format_filename(model)}: {_message_of(error)}") from error
 
 
-def _what(error: Exception) -> str:
-    """The message of an error, with its kind where the message was not written for the user of the command line."""
+def _message_of(error: Exception) -> str:
+    """The message of an error, preceded by its type if the message was not written for users of the command line."""
     written_for_users = isinstance(error, ValueError | TypeError) and str(error)
     return str(error) if written_for_users else f"{type(error).__name__}: {error}"
 
 
 @contextmanager
 def warnings_in_one_line() -> Iterator[None]:
-    """A warning is one line on stderr, without the code it came from."""
+    """Print warnings as one line on stderr, without the code they came from."""
 
     def show(message: Warning | str, *_: Any) -> None:
         click.echo(f"warning: {' '.join(str(message).split())}", err=True)
@@ -343,14 +343,14 @@ def _load(file: Path | None, options: dict[str, Any]) -> Any:
 
 
 def _given(options: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
-    """Return the options that were given; the others are left to the machine."""
+    """Return the options that were given; the others have the estimator's defaults."""
     if options["kernel"] == "precomputed":
         raise BadInput("--kernel precomputed: a file of samples has features (use SVC in Python)")
     return {name: options[name] for name in names if options[name] is not None}
 
 
 def _callbacks(progress: bool | None) -> list[Any] | None:
-    """Return the progress bar if asked for; on a terminal also unasked, where tqdm is installed."""
+    """Return a progress bar if it was asked for; by default on a terminal, if tqdm is installed."""
     if progress is None:
         progress = sys.stderr.isatty() and find_spec("tqdm") is not None
     if not progress:
@@ -361,7 +361,7 @@ def _callbacks(progress: bool | None) -> list[Any] | None:
 
 
 def _check_picture(plot: Path | None, no_plot: bool) -> Path | None:
-    """Return where the picture goes; refuse now what would only fail after the fit."""
+    """Return the path of the picture, or None; a path that cannot be written is refused now, not after the fit."""
     if no_plot:
         return None
     if plot is None and find_spec("matplotlib") is None:
@@ -378,16 +378,16 @@ def _check_folder(path: Path | None) -> None:
 
 
 def _unpickle(path: Path, nor: str = "") -> Any:
-    """Return what joblib loads from `path`; `nor` names what else the file could have been."""
+    """Return what joblib loads from `path`; `nor` names the other kind of file that would have been accepted, for the message."""
     with open_bytes(path):  # a missing file, a folder and a pipe are refused by name
         pass
     try:
         model = joblib.load(path)
     except Exception as error:  # a damaged pickle can raise anything
         not_a_model = f"{'neither ' if nor else 'not a model '}{nor}that joblib or `train --save` wrote"
-        raise BadInput(f"{click.format_filename(path)}: {not_a_model} ({_what(error)})") from error
+        raise BadInput(f"{click.format_filename(path)}: {not_a_model} ({_message_of(error)})") from error
     with failure_blamed_on(path):
-        if isinstance(model, str | PathLike):  # which `audit` would take for the name of a file
+        if isinstance(model, str | PathLike):  # `audit` would take it for the name of a file
             raise TypeError(f"holds a {type(model).__name__}, not a model")
         _require_sound(model.steps[-1][1] if hasattr(model, "steps") else model)
     return model
@@ -420,5 +420,5 @@ def _load_model(path: Path) -> Any:
 
 
 def _same_kind(ours: Any, theirs: Any) -> bool:
-    """Whether both are numbers or both are text, so that equality means something."""
+    """Whether both label arrays are numbers or both are text, so that they can be compared."""
     return (ours.dtype.kind in "OU") == (theirs.dtype.kind in "OU")

@@ -1,4 +1,4 @@
-"""Sets that need no file: four that scikit-learn ships, and one that is generated."""
+"""Data sets that need no file: four that scikit-learn ships, and one that is generated."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NAMES = (*EMBEDDED, "moons")
 
 
 def embedded(name: str, seed: int) -> Table:
-    """Return the set `name`; its labels are the names of its classes. `seed` is for moons."""
+    """Return the data set `name`; its labels are the names of its classes. `seed` is the random seed of moons."""
     if name == "moons":
         X, y = make_moons(400, noise=0.25, random_state=seed)
         return Table(X, np.array(["upper", "lower"])[y], ("x", "y"), "moons")

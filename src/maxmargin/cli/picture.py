@@ -17,17 +17,17 @@ from maxmargin.cli.session import Fit, Split
 from maxmargin.io import Table
 from maxmargin.plots import decision_boundary, heat_map, principal_plane, save
 
-MOST_SAMPLES = 3000  # in the machine trained for the picture alone
-MOST_SECONDS = 20.0
+MOST_SAMPLES = 3000  # training samples of a machine that is trained for the picture only
+MOST_SECONDS = 20.0  # time limit of that machine
 MOST_DENSE = 1_000_000  # entries of a matrix that is made dense for the picture
 
 
 def draw(table: Table, data: Split, fitted: Fit, path: Path) -> Path:
     """Write the decision boundary to `path`.
 
-    Two features: of the model itself. More: a slice of the model would show samples on the wrong
-    side of it, and support vectors off the margin, for they lie off the slice. So a machine with
-    the same parameters is trained on the first two principal components, and the title says so.
+    With two features it is the boundary of the model itself. With more, a slice of the model would show
+    samples on the wrong side and support vectors off the margin, because they lie off the slice. So a
+    machine with the same parameters is trained on the first two principal components, and the title says so.
     """
     axes = Figure(figsize=(7.2, 6.4), layout="constrained").add_subplot()
     if data.X_train.shape[1] == 2:
@@ -44,7 +44,7 @@ def draw_grid(search: Any, path: Path) -> Path:
 
 def _draw_principal_plane(data: Split, fitted: Fit, axes: Any) -> None:
     steps = fitted.pipeline[:-1]
-    X, y = _few(steps.transform(data.X_train) if len(steps) else data.X_train, data.y_train)
+    X, y = _subsample(steps.transform(data.X_train) if len(steps) else data.X_train, data.y_train)
     n_features = X.shape[1]
     X = _without_empty_columns(X)
     plane, names = principal_plane(X)
@@ -52,7 +52,7 @@ def _draw_principal_plane(data: Split, fitted: Fit, axes: Any) -> None:
     machine = clone(fitted.machine)
     limit = min(machine.max_seconds or MOST_SECONDS, MOST_SECONDS)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # an unfinished picture says so by its gap
+        warnings.simplefilter("ignore")  # the gap in the title tells if the machine has not converged
         machine.set_params(max_seconds=limit).fit(Z, y)
     decision_boundary(
         machine, Z, y, axes,
@@ -63,9 +63,9 @@ def _draw_principal_plane(data: Split, fitted: Fit, axes: Any) -> None:
 
 
 def _without_empty_columns(X: Any) -> Any:
-    """Return X without the columns that hold nothing: they change no principal component, but each would cost memory.
+    """Return X without its empty columns: they change no principal component, but each would cost memory.
 
-    What is left of a sparse matrix becomes dense where it is small, for principal components of CSR need three columns.
+    A sparse matrix becomes dense if the rest is small, because principal components of CSR need three columns.
     """
     if not issparse(X):
         return X
@@ -75,7 +75,7 @@ def _without_empty_columns(X: Any) -> Any:
     return left.toarray() if shape[0] * shape[1] <= MOST_DENSE else left
 
 
-def _few(X: Any, y: NDArray[Any]) -> tuple[Any, NDArray[Any]]:
+def _subsample(X: Any, y: NDArray[Any]) -> tuple[Any, NDArray[Any]]:
     if len(y) <= MOST_SAMPLES:
         return X, y
     every = np.arange(len(y))

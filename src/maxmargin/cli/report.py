@@ -12,7 +12,7 @@ from maxmargin.cli.session import Fit, Split
 from maxmargin.io import Table
 from maxmargin.plots import free_support
 
-MOST_CLASSES = 6  # more are counted, not listed
+MOST_CLASSES = 6  # classes that are listed one by one; more are only counted
 COLUMN = 17
 
 

@@ -19,16 +19,16 @@ from sklearn.utils.validation import check_is_fitted
 from maxmargin.io import Table
 
 DENSE_FROM = 0.5  # share of stored entries from which a sparse matrix is slower than a dense one
-LARGEST_TO_STANDARDIZE = 1e150  # float64 holds its square
+LARGEST_TO_STANDARDIZE = 1e150  # largest feature value whose square fits into float64
 # A target with more classes than MANY_CLASSES and few samples of each is an identifier or a quantity, not a class; a machine
 # for each pair of its values would take minutes and gigabytes.
 MANY_CLASSES = 200
-FEW_SAMPLES = 10  # of a class, on average
+FEW_SAMPLES = 10  # samples of a class, on average
 
 
 @dataclass(frozen=True)
 class Split:
-    """Samples to train on and samples to test on; without a test both are the same."""
+    """Training samples and test samples; without a test both are all samples."""
 
     X_train: Any
     X_test: Any
@@ -39,7 +39,7 @@ class Split:
 
 @dataclass(frozen=True)
 class Fit:
-    """A fitted pipeline, how it came about, and how it does."""
+    """A fitted pipeline, its accuracies and times, and whether its fit was interrupted."""
 
     pipeline: Pipeline
     interrupted: bool
@@ -55,7 +55,7 @@ class Fit:
 
 
 def as_trained(X: Any, *, dense: bool | None = None) -> Any:
-    """Return X dense where `dense` says so; None: where a sparse matrix is mostly filled."""
+    """Return X, made dense if `dense` is true, or by default if it is a sparse matrix that is mostly filled."""
     if not issparse(X):
         return X
     if dense is None:
@@ -64,7 +64,7 @@ def as_trained(X: Any, *, dense: bool | None = None) -> Any:
 
 
 def split(table: Table, test_size: float, seed: int) -> Split:
-    """Set a stratified share of the samples aside for the test; a share of 0 sets none aside."""
+    """Split a table: a stratified share `test_size` of the samples is set aside for the test, or none if it is 0."""
     X, y = as_trained(table.X), table.y
     if y is None:
         raise ValueError(f"{table.source}: no labels to train on")
@@ -93,7 +93,7 @@ def split(table: Table, test_size: float, seed: int) -> Split:
 
 
 def make_pipeline(machine: Any, X: Any, standardize: bool | None) -> Pipeline:
-    """Return machine behind a scaler; standardize=None scales dense data only."""
+    """Return a pipeline of a scaler and the machine; `standardize=None` scales dense data only."""
     if standardize is None:
         standardize = not issparse(X)
     values = X.data if issparse(X) else X
@@ -105,7 +105,7 @@ def make_pipeline(machine: Any, X: Any, standardize: bool | None) -> Pipeline:
 
 
 def fit(pipeline: Pipeline, data: Split) -> Fit:
-    """Fit the pipeline and measure it. Ctrl-C ends the fit, and what was reached is measured."""
+    """Fit the pipeline and measure it. Ctrl-C ends the fit early, and the model reached so far is measured."""
     interrupted = False
     try:
         pipeline.fit(data.X_train, data.y_train)
@@ -124,7 +124,7 @@ def folds(n_folds: int, seed: int) -> StratifiedKFold:
 
 
 def search(pipeline: Pipeline, data: Split) -> bool:
-    """Fit the search at the end of the pipeline; return whether Ctrl-C ended it, with what was reached."""
+    """Fit the search at the end of the pipeline; return whether Ctrl-C ended it early."""
     try:
         pipeline.fit(data.X_train, data.y_train)
     except KeyboardInterrupt:
@@ -135,14 +135,14 @@ def search(pipeline: Pipeline, data: Split) -> bool:
 
 
 def with_best(pipeline: Pipeline) -> Pipeline:
-    """Return the pipeline with the best machine in the place of the search."""
+    """Return the pipeline with the best machine in place of the search."""
     *steps, (_, found) = pipeline.steps
     return Pipeline([*steps, ("svc", found.best_estimator_)])
 
 
 def measure(pipeline: Pipeline, data: Split, interrupted: bool = False) -> Fit:
-    """Test a fitted pipeline."""
-    pipeline.steps[-1][1].set_params(callbacks=None)  # a progress bar is of this session only
+    """Measure the accuracies and the prediction time of a fitted pipeline."""
+    pipeline.steps[-1][1].set_params(callbacks=None)  # a saved model must not keep the progress bar
     start = perf_counter()
     predicted = pipeline.predict(data.X_test)
     seconds = perf_counter() - start

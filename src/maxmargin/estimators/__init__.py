@@ -1,4 +1,4 @@
-"""scikit-learn faces of the machines.
+"""The estimators: machines with scikit-learn's interface.
 
 `fit` is five verbs, the same for every estimator: validate, formulate, place, solve, certify. An estimator may use
 scikit-learn's validation, the formulations, kernels and solvers. It never loops over samples and names no device.

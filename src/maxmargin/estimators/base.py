@@ -1,4 +1,4 @@
-"""What every kernel machine has in common: its kernel, the arithmetic it needs, its training and what is told of it."""
+"""What every kernel machine has in common: its kernel, the arithmetic it needs, its training and its fitted attributes."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ from maxmargin.training import make_case, train_each
 
 Vector = NDArray[np.float64]
 
-#: Up to this many variables in a machine its one tile is float64, and the solution is exact to rounding.
+#: A machine with at most this many variables is solved in one float64 tile, exactly up to rounding.
 SMALL = 1024
-#: Kernel values and squares of features up to this leave float32 room for sums.
+#: The largest kernel values and squared features whose sums still fit into float32.
 LARGEST_IN_FLOAT32 = 1e30
-#: The error of a float32 kernel value, relative to the largest.
+#: Rounding error of a float32 kernel value, relative to the largest one.
 ROUNDING = 2.0**-22
-#: Up to this many features distances in float32 come from differences.
+#: Up to this many features, squared distances in float32 are computed from differences of features.
 FEW_IN_FLOAT32 = 12
-#: The largest relative error of a float32 kernel value that counts as none.
+#: The largest relative error of a float32 kernel value with which a query is answered in float32.
 MOST_LOST = 1e-4
-#: Beyond this the working pairs, which are rated in float32, cannot be told apart.
+#: With larger kernel values the candidates for a working pair, which are rated in float32, cannot be told apart.
 LARGEST_KERNEL_VALUE = 1e36
 
 _ADVICE = {
@@ -56,9 +56,9 @@ _ADVICE = {
 
 
 class KernelMachine(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
-    """The base of all estimators. Their `fit` is: validate, formulate, `_train` (place, solve, certify), keep."""
+    """The base class of the estimators. Their `fit` is: validate, formulate, `_train` (place, solve, certify), keep."""
 
-    #: What a machine of this kind can be trained with.
+    #: The solvers that can train this kind of machine.
     _solvers: ClassVar[Mapping[str, Solver]] = {FAST.name: SOLVERS[FAST.name]}
 
     def _check_shared_parameters(self) -> None:
@@ -72,7 +72,7 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         require_known(self.solver, self._solvers)
 
     def _make_control(self, tasks: TaskTree) -> Control:
-        """The clock of a fit, and who is told about it."""
+        """The control of a fit: its clock, its limits and its callbacks."""
         callbacks = [tasks.report, *(self.callbacks or ()), *([ProgressBar()] if self.verbose else ())]
         return Control(self.max_seconds, self.max_iter, callbacks)
 
@@ -89,7 +89,7 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
     # --- place, solve, certify ------------------------------------------------------------------------------------
 
     def _choose_solver(self, problems: Sequence[DualProblem]) -> tuple[Choice, SolverOptions | None]:
-        """Who solves the problems, and with which options."""
+        """The solver of the problems, and its options."""
         return FAST, None
 
     def _train(
@@ -102,9 +102,9 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         folds: Sequence[Sequence[DualProblem]] = (),
         orders: Callable[[], Sequence[NDArray[np.intp]]] | None = None,
     ) -> tuple[list[Solution], list[Certificate]]:
-        """Solve each problem over its part of the kernel matrix, and prove how well. Then go on from there to those of each
-        fold, which are the same with samples held out; in the lists they follow. `orders` gives the user's order of the
-        samples of each problem, for the solvers whose algorithm depends on it."""
+        """Solve each problem over its part of the kernel matrix, and certify the solutions. Then solve the problems of each fold,
+        which are the same problems with samples held out, from these solutions; their results follow in the lists. `orders` gives
+        the user's order of the samples of each problem, for solvers whose algorithm depends on it."""
         backend = make_backend(self.backend)
         choice, options = self._choose_solver(problems)
         self.solver_, self.solver_reason_ = choice.name, choice.reason
@@ -113,7 +113,7 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         solutions: list[Solution] = []
         proofs: list[Certificate] = []
         with backend.session(n_samples**2), control.running():
-            # a textbook's algorithm gets the samples as they are
+            # a textbook algorithm gets the samples as they are, not centred
             parts = self._parts(backend, place, choice.continues)
             if choice.augments_kernel:
                 parts = [AugmentedGram(part) for part in parts]
@@ -131,7 +131,7 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
             run(problems, parts, self._starts(problems))
             further = [problem for fold in folds for problem in fold]
             starts = None
-            if max(map(len, further), default=0) > SMALL:  # the others are solved side by side, and sooner
+            if max(map(len, further), default=0) > SMALL:  # smaller folds are solved side by side, which is faster
                 wholes = zip(further, cycle(problems), cycle(solutions[:]))
                 starts = [start_from(problem, whole, solution) for problem, whole, solution in wholes]
             run(further, list(parts) * len(folds), starts)
@@ -139,7 +139,7 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         return solutions, proofs
 
     def _kept_levels(self, best: Vector) -> Vector:
-        """The levels that a machine is kept with (for one group, minus the bias), from those with the smallest gap."""
+        """The levels of the model (for one group, minus the bias), given the levels with the smallest gap."""
         return best
 
     def _parts(
@@ -154,7 +154,8 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
 
     @contextmanager
     def _keeping_the_kernel_matrix(self) -> Iterator[None]:
-        """Fits in here are of the same samples with the same kernel, and share its matrix with what is cached of it."""
+        """Let all fits within this context, which must have the same samples and kernel, share one kernel matrix and its
+        cache."""
         self._kept_parts: list[Gram] | None = []
         try:
             yield
@@ -162,13 +163,13 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
             self._kept_parts = None
 
     def _snapshot(self) -> Self:
-        """The machine as it is now, without what the next fit would start from."""
+        """A copy of the machine as it is now, without the state that the next fit starts from."""
         twin = copy(self)
         twin._last = twin._kept_parts = None
         return twin
 
     def _starts(self, problems: Sequence[DualProblem]) -> list[Vector] | None:
-        """Where to begin: where the last fit ended, if that is wanted and was a fit of the same machines."""
+        """The points to start from: those of the last fit if `warm_start` is set and it had the same machines, else None."""
         last = getattr(self, "_last", None)
         if not self.warm_start or last is None or [p.linear.shape for p in last[0]] != [p.linear.shape for p in problems]:
             return None
@@ -183,8 +184,8 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         problems: Sequence[DualProblem],
         balanced: bool,
     ) -> Gram:
-        """The kernel matrix of the training set in this order, cut at `edges`, over which these are problems; of centred samples
-        if the solver may have these, and the problems allow it."""
+        """The kernel matrix of the training set in this order, cut at `edges`, for these problems. The samples are centred if
+        `balanced` is set and the problems allow it."""
         exact = max(self._reach(X)) > LARGEST_IN_FLOAT32 or max(map(len, problems)) <= SMALL
         dtype = np.dtype(np.float64 if exact else np.float32)
         budget = validation.cache_bytes(self.cache_size, enough=8 * X.shape[0] ** 2)
@@ -193,14 +194,14 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         return backend.gram(self.kernel_, X, dtype, budget, edges, balanced and all(problem.balanced for problem in problems))
 
     def _reach(self, X: Any) -> tuple[float, float]:
-        """How large squares of features (or gamma, of samples that are tiny) and kernel values can get with samples like these;
-        too large is an error."""
-        if not self.kernel_.named:  # computed in float64 by their owner
+        """Upper bounds on the squared norms of samples like these (or gamma, if that is larger) and on their kernel values; a
+        ValueError if they are too large."""
+        if not self.kernel_.named:  # a precomputed or callable kernel is evaluated in float64
             return np.inf, np.inf
         entry = validation.largest_entry(X)
         square, value = X.shape[1] * entry * entry, 1.0
         if not self.kernel_.shift_invariant:
-            with np.errstate(over="ignore", invalid="ignore"):  # no sample is larger than one feature of that size
+            with np.errstate(over="ignore", invalid="ignore"):  # at one feature with the largest norm
                 value = abs(float(self.kernel_.diag(np.array([[np.sqrt(square)]]))[0]))
         if not square < np.inf or not value <= LARGEST_KERNEL_VALUE:
             raise ValueError(
@@ -213,7 +214,7 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
     # --- keep -----------------------------------------------------------------------------------------------------
 
     def _keep_support(self, X: Any, support: NDArray[np.intp], coefficients: NDArray[np.float64], bias: Vector) -> None:
-        """The machine itself: support vectors by their number in X, a row of coefficients and an intercept for each
+        """Store the machine: the sample numbers of its support vectors, and a row of coefficients and an intercept per
         machine."""
         self.dual_coef_ = sp.csr_matrix(coefficients) if sp.issparse(X) and self.kernel_.named else coefficients
         self.support_ = support.astype(np.int32)
@@ -224,7 +225,7 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         self.shape_fit_ = X.shape
 
     def _keep_course(self, X: Any, solutions: Sequence[Solution], certificate: Certificate) -> None:
-        """How the fit went and what is proved of it."""
+        """Store the trace, the status and the certificate of the fit."""
         self.certificate_ = certificate
         self.n_iter_: Any = np.array([solution.steps for solution in solutions], dtype=np.int32)
         self.trace_ = solutions[-1].trace
@@ -237,7 +238,7 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         self.fit_status_ = 0 if self.status_.converged else 1
 
     def _finish(self, X: Any, control: Control, tasks: TaskTree) -> None:
-        """The last words of a fit: to callbacks, to whoever pressed Ctrl-C, to the user if it did not converge."""
+        """End a fit: tell the callbacks, raise KeyboardInterrupt again after Ctrl-C, and warn if the fit has not converged."""
         self.fit_seconds_ = control.seconds
         tasks.end()
         if control.interrupted:
@@ -250,25 +251,25 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
             f"(tol={self.tol:g})."
         )
         advice = _ADVICE.get(status) or f"{reached} Likely cause: {diagnosis.likely_cause(self, X)}."
-        if status is Status.MAX_ITER:  # the sentence that users of scikit-learn know, and filter
+        if status is Status.MAX_ITER:  # scikit-learn's sentence, which users know and may filter
             advice = (
                 f"Solver terminated early (max_iter={self.max_iter}).  Consider pre-processing your data with "
                 f"StandardScaler or MinMaxScaler. {advice}"
             )
-        callers = 3 + hasattr(type(self).fit, "__wrapped__")  # here, fit, perhaps its decorator, the user
+        callers = 3 + hasattr(type(self).fit, "__wrapped__")  # this method, fit, perhaps its decorator, the user
         warnings.warn(f"{status.value} {advice}", ConvergenceWarning, stacklevel=callers)
 
     # --- use ------------------------------------------------------------------------------------------------------
 
     def _sums(self, X: ArrayLike, groups: NDArray[np.integer] | None = None) -> NDArray[np.float64]:
-        """sums[g, m, q]: the part of the support vectors of group g (default: one of all) in machine m at query q; of a linear
-        kernel there is one group, of all."""
+        """sums[g, m, q]: the kernel sum over the support vectors of group g in machine m at query q. By default, and always for a
+        linear kernel, one group holds all support vectors."""
         check_is_fitted(self)
         return self._sums_at(validation.samples(self, X, reset=False), groups)
 
     def _sums_at(self, queries: Any, groups: NDArray[np.integer] | None = None) -> NDArray[np.float64]:
         """Like `_sums`, for validated queries."""
-        if sp.issparse(self.support_vectors_) != sp.issparse(queries):  # as the training set is, so the queries
+        if sp.issparse(self.support_vectors_) != sp.issparse(queries):  # queries get the container of the training set
             queries = sp.csr_array(queries) if sp.issparse(self.support_vectors_) else queries.toarray()
         weights: Any = self.dual_coef_
         if sp.issparse(weights):
@@ -277,7 +278,7 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         linear = self.kernel_.name == "linear"
         if groups is None:
             groups = np.array([len(self.support_)])
-        if not len(self.support_):  # stopped before the first step, or all weight in one class of each pair
+        if not len(self.support_):  # the fit was stopped before its first step, or each pair has weight in one class only
             return np.zeros((len(groups), len(self._coefficients()) if linear else len(weights), queries.shape[0]))
         self.kernel_.require_defined(queries, self._support())
         backend = make_backend(self.backend)
@@ -287,8 +288,8 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
             return backend.weighted_sums(self.kernel_, self._support(), queries, weights, groups)
 
     def _in_suitable_arithmetic(self, queries: Any, weights: NDArray[np.float64]) -> Any:
-        """float32 queries are answered in float32, unless features or coefficients are too large for that, or distances that come
-        from dot products (of CSR, or of many features) would lose too many digits."""
+        """The queries in the arithmetic of the answer: float32 if they are float32, unless features or coefficients are too large
+        for it, or distances from dot products (of CSR, or of many features) would lose too many digits."""
         square, value = self._reach(queries)
         if queries.dtype != np.float32 or not self.kernel_.named:
             return queries
@@ -302,23 +303,24 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         return queries if suffices else queries.astype(np.float64)
 
     def _support(self) -> Any:
-        """What the kernel compares a query with."""
+        """What the kernel compares a query with: the support vectors, or their sample numbers for a precomputed kernel."""
         return self.support_ if isinstance(self.kernel_, Precomputed) else self.support_vectors_
 
     @property
     def coef_(self) -> Any:
-        """The weights of a linear machine, a row for each; sparse if the training data was."""
+        """The weights of a linear model, a row for each machine; sparse if the training data was."""
         if self.kernel != "linear":
             raise AttributeError("coef_ is only available when using a linear kernel")
         check_is_fitted(self)
         weights = self._linear_weights()
         coefficients: Any = sp.csr_matrix(weights) if sp.issparse(self.dual_coef_) else weights
         values: Any = coefficients.data if sp.issparse(coefficients) else coefficients
-        values.flags.writeable = False  # computed anew each time: a write to it would be lost
+        values.flags.writeable = False  # the array is computed anew each time, so a write to it would be lost
         return coefficients
 
     def _linear_weights(self) -> NDArray[np.float64]:
-        """The weights of each machine, rounded once: of large features, parts that are rounded before they are added cancel."""
+        """The weights of each machine, rounded once: with large features, parts that were rounded before the addition would
+        cancel."""
         return make_backend(self.backend).linear_weights(self.support_vectors_, self._coefficients())
 
     def _coefficients(self) -> NDArray[np.float64]:
@@ -338,6 +340,6 @@ def squared_norm(problem: DualProblem, beta: Vector, proof: Certificate) -> floa
     norm = -2.0 * (proof.dual + float(problem.linear @ beta))
     if problem.shift is not None:
         norm -= float(problem.shift @ beta**2)
-    if not problem.coupled:  # then a bias is a weight like the others
+    if not problem.coupled:  # without an equality constraint the bias is a weight like the others
         norm -= proof.bias**2
-    return max(norm, 0.0) + 0.0  # not -0.0, of which the margin would be -inf
+    return max(norm, 0.0) + 0.0  # not -0.0, which would make the margin -inf

@@ -28,17 +28,17 @@ class ByClass:
 
     @property
     def labels(self) -> NDArray[np.intp]:
-        """The class of each sample, in this order."""
+        """The class of each sample, in sorted order."""
         return np.repeat(np.arange(len(self.edges) - 1), np.diff(self.edges))
 
     @property
     def members(self) -> list[NDArray[np.int32]]:
-        """The samples that each machine sees, by their place in the order."""
+        """The samples that each machine sees, as positions in the sorted training set."""
         return [machine.members(self.edges) for machine in self.plan]
 
     @property
     def orders(self) -> list[NDArray[np.intp]]:
-        """The samples of each machine in the user's order, by their place among those it sees."""
+        """The user's order of the samples of each machine, as positions among the samples that it sees."""
         return [np.argsort(self.order[seen]) for seen in self.members]
 
     def machines(self) -> Iterator[tuple[Machine, NDArray[np.int32]]]:
@@ -46,7 +46,7 @@ class ByClass:
 
     @property
     def segments(self) -> tuple[int, ...]:
-        """Where the kernel matrix is cut: at the classes, as a machine sees some of them; or not, if it is one of all."""
+        """Where the kernel matrix is cut: between the classes, or nowhere if one machine sees all classes."""
         return (0, self.edges[-1]) if self.plan[0].positive is None else self.edges
 
     @property
@@ -54,6 +54,6 @@ class ByClass:
         return not bool((self.order[1:] > self.order[:-1]).all())
 
     def parts(self, gram: Gram) -> list[Gram]:
-        """The kernel matrix of each machine, sharing what is cached."""
+        """The kernel matrix of each machine; they share one cache."""
         everyone = tuple(range(len(self.edges) - 1))
         return [gram if machine.classes == everyone else gram.restrict(machine.classes) for machine in self.plan]

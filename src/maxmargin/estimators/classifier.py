@@ -1,4 +1,4 @@
-"""What the classifiers have in common: machines for two classes or more, and what their decisions mean together."""
+"""What the classifiers have in common: machines for two or more classes, and the prediction that follows from their decisions."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Vector = NDArray[np.float64]
 
 
 class KernelClassifier(ClassifierMixin, ProbabilisticMachine):  # type: ignore[misc]
-    """The base of SVC and NuSVC, which bring the dual problem of one binary machine and what becomes of its solution."""
+    """The base class of SVC and NuSVC, which add the dual problem of a binary machine and the scale of its solution."""
 
     multi_class = "ovo"
 
@@ -38,19 +38,20 @@ class KernelClassifier(ClassifierMixin, ProbabilisticMachine):  # type: ignore[m
 
     @abstractmethod
     def _formulate(self, by_class: ByClass, weights: Vector) -> list[DualProblem]:
-        """The dual problem of each machine; `weights` are those of the samples in sorted order, times their class's."""
+        """The dual problem of each machine; `weights` are sample weights times class weights, in sorted order."""
 
     def _formulate_fold(self, by_class: ByClass, weights: Vector) -> list[DualProblem]:
-        """`_formulate`, for a fold: the weights of samples that are held out are zero."""
+        """Like `_formulate`, for a fold, in which held-out samples have zero weight."""
         return self._formulate(by_class, weights)
 
     def _scale(self, problem: DualProblem, proof: Certificate) -> float:
-        """What the solution is multiplied with to become the machine that is kept."""
+        """The factor that turns the solution into the machine that is kept."""
         return 1.0
 
     @with_callbacks  # type: ignore[untyped-decorator]
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Train the machine; Ctrl-C leaves the model as far as it came, with its certificate, and is raised again."""
+        """Train the machine. Ctrl-C ends the fit: the model reached so far is kept with its certificate, and Ctrl-C is raised
+        again."""
         self._check_parameters()
         tasks = TaskTree(self)
         control = self._make_control(tasks)
@@ -90,7 +91,7 @@ class KernelClassifier(ClassifierMixin, ProbabilisticMachine):  # type: ignore[m
         solutions: Sequence[Solution],
         proofs: Sequence[Certificate],
     ) -> None:
-        """The solution as attributes, in scikit-learn's layout."""
+        """Store the solution as attributes, in scikit-learn's layout."""
         scales = [self._scale(problem, proof) for problem, proof in zip(problems, proofs, strict=True)]
         betas, biases = self._scaled(X, by_class, scales, problems, solutions, proofs)
         support, coefficients = gather_coefficients(by_class.plan, betas, by_class.edges, self.multi_class)
@@ -117,14 +118,14 @@ class KernelClassifier(ClassifierMixin, ProbabilisticMachine):  # type: ignore[m
     # --- use ------------------------------------------------------------------------------------------------------
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """The class of each sample: the sign of the decision, the vote of the pairs, or the highest score."""
+        """The class of each sample, by the sign of the decision, the vote of the pairs, or the highest score."""
         check_is_fitted(self)
         if self.break_ties and self.decision_function_shape == "ovo":
             raise ValueError("break_ties must be False when decision_function_shape is 'ovo'")
         return np.asarray(self.classes_[self._choose(self._decisions(X))])
 
     def _choose(self, decisions: NDArray[np.float64]) -> NDArray[np.intp]:
-        """The number of the class, from the values of all machines."""
+        """The number of the predicted class, from the decisions of all machines."""
         n_classes = len(self.classes_)
         if n_classes == 2:
             return (decisions[:, 0] > 0).astype(np.intp)
@@ -145,7 +146,7 @@ class KernelClassifier(ClassifierMixin, ProbabilisticMachine):  # type: ignore[m
         return one_vs_rest_scores(decisions, len(self.classes_))
 
     def _decisions(self, X: ArrayLike) -> NDArray[np.float64]:
-        """The value of each machine, a column each."""
+        """The decision values, a column for each machine."""
         check_is_fitted(self)
         return self._decisions_at(validation.samples(self, X, reset=False))
 
@@ -156,7 +157,7 @@ class KernelClassifier(ClassifierMixin, ProbabilisticMachine):  # type: ignore[m
 
     @property
     def _by_pairs(self) -> bool:
-        """Whether `dual_coef_` is in the layout of one-vs-one."""
+        """Whether `dual_coef_` has the one-vs-one layout."""
         return len(self.classes_) > 2 and self.multi_class == "ovo"
 
     def _coefficients(self) -> NDArray[np.float64]:

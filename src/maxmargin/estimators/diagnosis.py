@@ -1,4 +1,4 @@
-"""Why a fit went wrong: features on very different scales, a kernel that is none."""
+"""Why a fit went wrong: features on very different scales, or a function that is not a valid kernel."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from numpy.typing import NDArray
 
 from maxmargin.kernels import Kernel, Precomputed
 
-DWARFS = 100.0  # a spread this many times the median spread dominates every distance
-ENOUGH = 5000  # samples, to tell the spread of a feature
-DRAW = 128  # support vectors whose kernel matrix is looked at
-NEGATIVE = -1e-4  # times the largest eigenvalue: a negative one beyond rounding
+DOMINANT_SPREAD = 100.0  # a spread this many times the median spread dominates every distance
+MOST_SAMPLES = 5000  # samples from which the spread of a feature is estimated
+MOST_SUPPORT_VECTORS = 128  # support vectors whose kernel matrix is examined
+NEGATIVE_EIGENVALUE = -1e-4  # an eigenvalue below this, relative to the largest one, is not rounding
 
 
 def likely_cause(estimator: Any, X: Any) -> str:
-    """A sentence about the features whose scale dwarfs the rest, or about C."""
+    """A sentence about the features with a much larger scale than the others; if there are none, about C."""
     hard = "a large C or a kernel that is nearly singular makes the problem hard: try a smaller C, or more time"
     if not estimator.kernel_.named:
         return hard
-    X = X[:: max(1, X.shape[0] // ENOUGH)]
+    X = X[:: max(1, X.shape[0] // MOST_SAMPLES)]
     if sp.issparse(X):
         mean = np.asarray(X.mean(axis=0)).ravel()
         spread = np.sqrt(np.maximum(np.asarray(X.multiply(X).mean(axis=0)).ravel() - mean**2, 0.0))
     else:
         spread = np.std(X, axis=0, dtype=np.float64)
     typical = float(np.median(spread[spread > 0])) if (spread > 0).any() else 0.0
-    large = np.flatnonzero(spread > DWARFS * typical) if typical > 0 else np.empty(0, int)
+    large = np.flatnonzero(spread > DOMINANT_SPREAD * typical) if typical > 0 else np.empty(0, int)
     if len(large):
         names = getattr(estimator, "feature_names_in_", None)
         named = [str(names[k]) if names is not None else f"column {k}" for k in large[np.argsort(-spread[large])][:5]]
@@ -43,11 +43,11 @@ def likely_cause(estimator: Any, X: Any) -> str:
 def is_indefinite(
     kernel: Kernel, X: Any, support: NDArray[np.integer], shift: NDArray[np.float64] | None = None
 ) -> bool:
-    """Whether the kernel matrix of some support vectors, plus diag(shift), has a negative eigenvalue; True is sure, False is
-    not."""
+    """Whether the kernel matrix of some support vectors, plus diag(shift), has a negative eigenvalue. True is a proof that the
+    kernel is indefinite; False proves nothing."""
     if kernel.definite or not len(support):
         return False
-    drawn = support[:: -(-len(support) // DRAW)]
+    drawn = support[:: -(-len(support) // MOST_SUPPORT_VECTORS)]
     matrix = kernel.block(X[drawn], drawn if isinstance(kernel, Precomputed) else X[drawn])
     eigenvalues = np.linalg.eigvalsh(matrix if shift is None else matrix + np.diag(shift[drawn]))
-    return bool(eigenvalues[0] < NEGATIVE * max(eigenvalues[-1], -eigenvalues[0]))
+    return bool(eigenvalues[0] < NEGATIVE_EIGENVALUE * max(eigenvalues[-1], -eigenvalues[0]))

@@ -31,7 +31,7 @@ Indices = NDArray[np.integer[Any]]
 
 SOLVERS = ("cholesky", "cg", "sgd")
 INDEFINITE = "Use a positive semi-definite kernel, or take the certificate for a measure of stationarity."
-TOLERANCE = {"cholesky": 1e-10, "cg": 1e-10, "sgd": 1e-3}  # what "auto" means
+TOLERANCE = {"cholesky": 1e-10, "cg": 1e-10, "sgd": 1e-3}  # the meaning of tol="auto"
 
 
 class KernelRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ignore[misc]
@@ -57,21 +57,21 @@ class KernelRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type:
         The largest residual of the normal equations that is accepted, relative to the largest target; "auto" is 1e-3
         for ``sgd`` and 1e-10 for the others.
     gap_tol : float or None, default=1e-3
-        The largest relative duality gap that is accepted, besides; None for any.
+        The largest relative duality gap that is accepted, in addition to ``tol``; None accepts any gap.
     max_iter : int, default=1000
-        A limit on the conjugate gradient steps, or on the epochs of ``sgd``; -1 for none.
+        A limit on the conjugate gradient steps, or on the epochs of ``sgd``; -1 for no limit.
     max_seconds : float, optional
-        Stop after this time with the model as it is, and its certificate.
+        A time limit. The model reached by then is kept, with its certificate.
     cache_size : float or "auto", default="auto"
         A budget in MB for the kernel matrix; "auto" is half of the free memory.
     batch_size : int, default=32
-        Samples of a step of ``sgd``.
+        The number of samples in a step of ``sgd``.
     learning_rate : float or "auto", default="auto"
-        Of ``sgd``; "auto" is one with which every step makes progress.
+        The learning rate of ``sgd``; "auto" is a rate with which every step makes progress.
     random_state : int, RandomState instance or None, default=None
-        Draws the batches of ``sgd`` and the landmarks of ``cg``.
+        The random seed of the batches of ``sgd`` and of the landmarks of ``cg``.
     backend : {"auto", "native", "reference"}, default="auto"
-        Who computes.
+        The implementation that computes kernel values and sums: compiled code (``native``, which is also "auto") or NumPy.
 
     Attributes
     ----------
@@ -84,9 +84,9 @@ class KernelRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type:
     status_ : Status
         How the fit ended; its value is a sentence.
     trace_ : Trace
-        The course of the fit; an entry for each epoch of ``sgd``, for each true residual of the others.
+        The course of the fit: an entry for each epoch of ``sgd``, or for each true residual that another solver computed.
     n_iter_, solver_, arithmetic_, kernel_, gamma_, fit_seconds_
-        What ran, for how long, and in which arithmetic.
+        Steps, solver, arithmetic, kernel, gamma and time of the fit.
     """
 
     def __init__(
@@ -129,13 +129,14 @@ class KernelRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type:
     # --- fit ------------------------------------------------------------------------------------------------------
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Find beta; Ctrl-C leaves the model as far as it came, with its certificate, and is raised again."""
+        """Train the model. Ctrl-C ends the fit: the model reached so far is kept with its certificate, and Ctrl-C is raised
+        again."""
         self._check_parameters()
         control = Control(self.max_seconds, self.max_iter)
         X, target, weights = self._validate(X, y, sample_weight)
         problem = RidgeProblem(target.reshape(len(target), -1), weights, float(self.alpha))
         K = self._place(X)
-        with control.running(), np.errstate(over="ignore", invalid="ignore"):  # what is not finite is an error below
+        with control.running(), np.errstate(over="ignore", invalid="ignore"):  # values that are not finite are an error below
             solution = self._solve(problem, K, control)
         beta = problem.root * solution.scaled
         if not np.isfinite(beta).all():
@@ -192,7 +193,7 @@ class KernelRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type:
         return TrainingKernel(self.kernel_, X, make_backend(self.backend))
 
     def _solve(self, problem: RidgeProblem, K: TrainingKernel, control: Control) -> RidgeSolution:
-        """By the solver that was asked for; or by a factor if it fits into memory, and without the matrix if not."""
+        """Solve with the solver that was asked for; "auto" is a factor of the matrix if that fits into memory, else `cg`."""
         matrix_bytes = 8 * len(K) ** 2
         budget = validation.cache_bytes(self.cache_size, enough=matrix_bytes)
         there_is_time = not control.limits_seconds or ridge.seconds_per_entry(K) * len(K) ** 2 <= 0.5 * control.seconds_left
@@ -220,12 +221,12 @@ class KernelRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type:
         return solution
 
     def _decide(self, X: Any, problem: RidgeProblem, claim: Status) -> Status:
-        """What the certificate proves, or how the run ended that fell short of it."""
+        """The status that the certificate proves; if it does not prove convergence, how the run ended."""
         proof, accepted = self.certificate_, float(problem.accepted_residual(self._tolerance()).max(initial=0.0))
         if proof.meets(accepted, self.gap_tol):
             seen = np.flatnonzero(problem.weight)
             ridge_terms = np.divide(problem.alpha, problem.weight, out=np.zeros_like(problem.weight), where=problem.weight > 0.0)
-            if diagnosis.is_indefinite(self.kernel_, X, seen, ridge_terms):  # then the dual problem is not concave
+            if diagnosis.is_indefinite(self.kernel_, X, seen, ridge_terms):  # the dual problem is not concave
                 return Status.STATIONARY
             return Status.CONVERGED if np.isfinite(accepted) else Status.GAP_REACHED
         if not claim.converged:
@@ -258,7 +259,7 @@ class KernelRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type:
         """sum_i beta_i k(x_i, x) for each sample x, in float64."""
         check_is_fitted(self)
         queries = validation.samples(self, X, reset=False)
-        if sp.issparse(self.X_fit_) != sp.issparse(queries):  # as the training set is, so the queries
+        if sp.issparse(self.X_fit_) != sp.issparse(queries):  # queries get the container of the training set
             queries = sp.csr_array(queries) if sp.issparse(self.X_fit_) else queries.toarray()
         beta = self.dual_coef_.reshape(len(self.dual_coef_), -1)
         if isinstance(self.kernel_, Precomputed):
@@ -276,7 +277,7 @@ class KernelRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type:
 
 
 class TrainingKernel:
-    """The kernel matrix of the training set as the solvers ask for it: blocks and products, in float64."""
+    """The kernel matrix of the training set in the form that the solvers need: blocks and products, in float64."""
 
     def __init__(self, kernel: Kernel, X: Any, backend: Backend) -> None:
         self._kernel, self._backend = kernel, backend
@@ -306,7 +307,7 @@ class TrainingKernel:
         return np.asarray(sums[0].T)
 
     def exact_sums(self, vectors: Matrix) -> tuple[Matrix, Matrix]:
-        """K @ vectors as certificates have it (`Gram.exact_sums`), and by how much rounding may have put it off."""
+        """K @ vectors by the exact sums of certificates (`Gram.exact_sums`), and a bound on their rounding errors."""
         n = len(self)
         everyone = np.arange(n, dtype=np.int32)
         with self._backend.session(n * n):
@@ -315,18 +316,19 @@ class TrainingKernel:
         return sums.T, np.broadcast_to(error, sums.shape).T
 
     def stored(self) -> TrainingKernel:
-        """The same matrix, all of it in memory: worth it where a kernel value costs more than to read it back."""
+        """The same matrix stored in memory: useful if computing a kernel value takes longer than reading it back."""
         everything = np.arange(len(self))
         return TrainingKernel(Precomputed(), self.block(everything, everything), self._backend)
 
 
 def _wide(X: Any) -> Any:
-    """Numbers as float64; what else a callable kernel is defined on, as it is."""
+    """X as float64 if it holds numbers; other samples of a callable kernel as they are."""
     return X.astype(np.float64, copy=False) if X.dtype.kind == "f" else X
 
 
 def _certify(problem: RidgeProblem, K: TrainingKernel, scaled: Matrix) -> Certificate:
-    """The certificate of beta = S c, c = `scaled`, from kernel sums of its own: each residual as large as rounding allows."""
+    """The certificate of beta = S c, c = `scaled`, from newly computed kernel sums; each residual is as large as rounding
+    allows."""
     started = time.perf_counter()
     beta = problem.root * scaled
     sums, error = K.exact_sums(beta)

@@ -17,7 +17,7 @@ from maxmargin.estimators.tasks import TaskTree, with_callbacks
 from maxmargin.formulations import one_class_problem
 from maxmargin.gram import Gram
 
-#: Relative: samples this close to the plane are on it. They are inliers, whatever rounding makes of their decisions.
+#: Samples within this relative distance of the plane are on it: they are inliers, whatever the rounding of their decisions.
 ON_THE_PLANE = 1e-10
 
 
@@ -86,7 +86,7 @@ class OneClassSVM(OutlierMixin, KernelMachine):  # type: ignore[misc]
 
     @with_callbacks  # type: ignore[untyped-decorator]
     def fit(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
-        """Train the machine; y is ignored. Ctrl-C leaves the model as far as it came, with its certificate."""
+        """Train the machine; y is ignored. Ctrl-C ends the fit, and the model reached so far is kept with its certificate."""
         validation.share("nu", self.nu)
         self._check_shared_parameters()
         tasks = TaskTree(self)
@@ -112,7 +112,7 @@ class OneClassSVM(OutlierMixin, KernelMachine):  # type: ignore[misc]
         return self
 
     def _kept_levels(self, best: NDArray[np.float64]) -> NDArray[np.float64]:
-        """rho less a hair, so that samples on the plane are inliers whatever rounding makes of their decisions."""
+        """rho, lowered by a tiny amount, so that samples on the plane are inliers whatever the rounding of their decisions."""
         return best - ON_THE_PLANE * np.abs(best)
 
     def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:

@@ -1,4 +1,4 @@
-"""Probabilities of the classifiers: what a machine says of samples it has not seen, and what that teaches about it."""
+"""Probabilities of the classifiers, from the decisions of a machine about samples that it has not seen."""
 
 from __future__ import annotations
 
@@ -42,14 +42,15 @@ Matrix = NDArray[np.float64]
 Indices = NDArray[np.int32]
 
 N_FOLDS = 5
-#: Multiplications that BLAS shares among threads to advantage; less is done by one sooner, above all on busy cores.
+#: Number of multiplications from which several BLAS threads are faster than one; fewer are faster with one, above all on busy
+#: cores.
 WORTH_THREADS = 5_000_000_000
-#: A stored coefficient this close to its bound, relative to it, is at the bound.
+#: A stored coefficient within this relative distance of its bound counts as at the bound.
 AT_BOUND = 1e-12
 
 
 class ProbabilisticMachine(KernelMachine):
-    """A classifier that keeps, if it is asked to, a map from decisions to probabilities for each of its machines."""
+    """A classifier that can keep a map from decisions to probabilities for each of its machines."""
 
     calibration_: tuple[Map, ...]
 
@@ -60,7 +61,7 @@ class ProbabilisticMachine(KernelMachine):
     def _scale(self, problem: DualProblem, proof: Certificate) -> float: ...
 
     def _augments_kernel(self) -> bool:
-        """Whether the intercept is a weight like the others."""
+        """Whether the intercept is regularised like a weight, as with the kernel K + 1."""
         return False
 
     @abstractmethod
@@ -78,7 +79,7 @@ class ProbabilisticMachine(KernelMachine):
         validation.choice("calibration", self.calibration, tuple(MAPS))
 
     def _hold_out(self, by_class: ByClass) -> list[NDArray[np.bool_]]:
-        """Which samples each fold of a cross-validation does not see; there are no folds unless that was asked for."""
+        """Masks of the samples that each fold of a cross-validation holds out; no folds unless probability="cv"."""
         if self.probability != "cv":
             return []
         random = check_random_state(0 if self.random_state is None else self.random_state)
@@ -96,8 +97,8 @@ class ProbabilisticMachine(KernelMachine):
         proofs: Sequence[Certificate],
         held_out: Sequence[NDArray[np.bool_]],
     ) -> None:
-        """Fit a map for each machine on its decisions about samples it has not seen: by leaving one out or, where samples
-        were held out, by the machines of the folds, which follow the others."""
+        """Fit a map for each machine on its decisions about samples it has not seen: leave-one-out decisions or, if samples were
+        held out, decisions of the machines of the folds, which follow the others in the lists."""
         self.calibration_ = ()
         self.__dict__.pop("loo_error_", None)
         if not self.probability:
@@ -121,16 +122,16 @@ class ProbabilisticMachine(KernelMachine):
         if not held_out:
             self.loo_error_ = self._error(X, by_class, weights, unseen)
         trouble = [run.solution.status for run in runs if not run.solution.status.converged]
-        if trouble and self.status_.converged:  # of a fold
+        if trouble and self.status_.converged:  # a fold has not converged
             self.status_, self.fit_status_ = trouble[0], 1
 
     def _leave_one_out(
         self, X: Any, samples: NDArray[np.intp], problem: DualProblem, beta: Vector, gradient: Vector, bias: float
     ) -> Vector:
-        """The decisions of a machine without each of its samples, from the kernel matrix of these, in float32 where its
-        error times a coefficient is nothing."""
+        """The leave-one-out decision about each sample of a machine, from the kernel matrix of its samples; in float32 where the
+        rounding error of a kernel value times a coefficient is negligible."""
         centre = linear_centre(self.kernel_, X, problem.balanced)
-        if centre is not None:  # spans are the same, and lose fewer digits
+        if centre is not None:  # centring changes no span and saves digits
             X = X - centre
         square, value = self._reach(X)
         error = ROUNDING * value * float(np.abs(beta).max(initial=0.0))
@@ -142,10 +143,10 @@ class ProbabilisticMachine(KernelMachine):
             return leave_one_out_decisions(problem, beta, gradient, bias, K)
 
     def _error(self, X: Any, by_class: ByClass, weights: Vector, unseen: Sequence[Vector]) -> float:
-        """The share of samples, by weight, that are classified wrongly by these decisions of each machine.
+        """The share of samples, by weight, that the decisions `unseen` of the machines classify wrongly.
 
-        A sample that every machine of its class decides for its class is classified right, whatever the other machines
-        say. So theirs, which did not see it, are only asked about the others.
+        A sample is classified correctly if every machine of its class decides for its class, whatever the other machines say. So
+        the other machines are only evaluated at the remaining samples.
         """
         labels = by_class.labels
         decisions = np.full((len(labels), len(unseen)), np.nan)
@@ -164,13 +165,13 @@ class ProbabilisticMachine(KernelMachine):
 
     @property
     def predict_proba(self) -> Callable[[ArrayLike], Matrix]:
-        """Class probabilities, a column for each of ``classes_``: from each machine's decision by its map, and of
-        several machines by pairwise coupling, or divided by their sum for one-vs-rest.
+        """Class probabilities, a column for each of ``classes_``. Each machine's decision is mapped to a probability; those of
+        several machines are combined by pairwise coupling or, for one-vs-rest, divided by their sum.
 
-        `predict` does not look at them: it is the sign of the decision, or the vote, with or without probabilities. For
-        two classes the more probable one is another where the decision lies between 0 and -probB_ / probA_ (beyond
-        rounding, nowhere else), which is what it means that the decision leans to a class: by class weights, say. For
-        more classes they differ where pairs that disagree are close.
+        `predict` does not use probabilities: it is the sign of the decision, or the vote, with or without them. For two classes
+        the more probable class differs from the predicted one only where the decision lies between 0 and -probB_ / probA_ (up to
+        rounding): there the decision leans to a class, because of class weights, for example. For more classes they differ where
+        pairs disagree and are close.
         """
         self._require_probability("predict_proba")
         return self._probabilities
@@ -213,7 +214,8 @@ class ProbabilisticMachine(KernelMachine):
 
     @property
     def probB_(self) -> Vector:
-        """Their offsets. P is the probability of the class for which f > 0: of the second of two, of i in pair (i, j)."""
+        """The offsets of the sigmoids, one for each machine. P is the probability of the class with f > 0: the second of two
+        classes, or class i of a pair (i, j)."""
         return np.array([sigmoid.offset for sigmoid in self._sigmoids()])
 
     def _sigmoids(self) -> Sequence[Sigmoid]:
@@ -252,7 +254,7 @@ class KernelBlocks:
 
 @dataclass(frozen=True)
 class _Run:
-    """A machine as it was trained."""
+    """A trained machine: its problem, solution and certificate."""
 
     problem: DualProblem
     solution: Solution
@@ -261,7 +263,7 @@ class _Run:
 
     @property
     def begun(self) -> bool:
-        """Whether there was time for it."""
+        """Whether there was time to train the machine at all."""
         return bool(np.isfinite(self.solution.violation))
 
     def decisions(self) -> Vector:
@@ -274,9 +276,9 @@ def loo_decisions(
 ) -> NDArray[np.float64]:
     """The decision at each training sample by the machine without that sample, by the span rule: no refit.
 
-    `model` is a classifier that was fitted on X, y and sample_weight, with probabilities or without. One value per sample
-    for two classes, else a column for each machine: n_classes of one-vs-rest, n_classes (n_classes - 1) / 2 of one-vs-one.
-    Their signs against those of y estimate the error on new data.
+    `model` is a classifier that was fitted on X, y and sample_weight, with probabilities or without. The result has one value per
+    sample for two classes, else a column for each machine: n_classes for one-vs-rest, n_classes (n_classes - 1) / 2 for
+    one-vs-one. Comparing the signs with those of y gives an estimate of the error on new data.
     """
     if not isinstance(model, ProbabilisticMachine):
         raise TypeError(f"model={model!r}: must be a fitted classifier such as SVC or NuSVC")
@@ -313,7 +315,7 @@ def loo_decisions(
 
 
 def _coefficients(model: ProbabilisticMachine, by_class: ByClass) -> list[Vector]:
-    """The dual coefficients of each machine, of the samples it sees: what `multiclass.gather_coefficients` gathered."""
+    """The dual coefficients of each machine for the samples it sees: the inverse of `multiclass.gather_coefficients`."""
     stored: Any = model.dual_coef_
     rows = np.zeros((stored.shape[0], len(by_class.order)))
     rows[:, model.support_] = stored.toarray() if sp.issparse(stored) else stored
@@ -328,7 +330,7 @@ def _coefficients(model: ProbabilisticMachine, by_class: ByClass) -> list[Vector
 
 
 def _snap(beta: Vector, problem: DualProblem) -> Vector:
-    """Coefficients that were divided by rho and multiplied again are back at their bounds."""
+    """Move coefficients back to bounds that they miss only because they were divided by rho and multiplied again."""
     for bound in (problem.lower, problem.upper):
         near = np.isfinite(bound) & (np.abs(beta - bound) <= AT_BOUND * np.abs(bound))
         beta = np.where(near, bound, beta)

@@ -44,7 +44,7 @@ class SVC(KernelClassifier):
 
     .. math:: \min_{w, b} \tfrac12 \lVert w \rVert^2 + \sum_i C_i \, \max(0, 1 - y_i (w \cdot \phi(x_i) + b))
 
-    A drop-in for :class:`sklearn.svm.SVC`; what is not described here means what it means there.
+    A drop-in for :class:`sklearn.svm.SVC`; parameters and attributes that are not described here mean the same as there.
 
     Parameters
     ----------
@@ -58,74 +58,75 @@ class SVC(KernelClassifier):
     shrinking : bool, default=True
         Accepted for compatibility; the solver decides by itself.
     probability : False, "loo" or "cv", default=False
-        Whether there is to be a ``predict_proba``, and on which decisions it is fitted: those that each sample would get
-        from the machine without it ("loo", or True), by the span rule, without a refit; or those of five machines that
-        hold out a fifth of the samples each ("cv"), from a random draw that ``random_state`` seeds (None is a seed too).
-        Nothing else of the model changes. A sample with a weight is left out with all of it.
+        Whether the model has ``predict_proba``, and on which decisions the probabilities are fitted: the decision about each
+        sample by the machine without it ("loo", or True), by the span rule, without a refit; or the decisions of five machines
+        that hold out a fifth of the samples each ("cv"), drawn at random with the seed ``random_state`` (None is a fixed seed
+        too). Nothing else of the model changes. A sample with a weight is left out with all of its weight.
     tol : float, default=1e-3
         The largest violation of the optimality conditions that is accepted; ``numpy.inf`` leaves the decision to ``gap_tol``.
     cache_size : float or "auto", default="auto"
-        A budget in MB for kernel rows that is kept; "auto" is half of the free memory.
+        A memory budget in MB for cached kernel rows; "auto" is half of the free memory.
     class_weight, verbose, max_iter, decision_function_shape, break_ties, random_state
         As in scikit-learn; ``max_iter`` counts pair steps over all machines, ``verbose=True`` shows a progress bar.
     loss : {"hinge", "squared_hinge"}, default="hinge"
-        Whether slack counts as it is or squared.
+        Whether the loss is the slack or its square.
     sigma : float, optional
         Another way to say gamma: ``1 / (2 sigma^2)`` for rbf, ``1 / sigma`` for the other kernels.
     fit_intercept : bool, default=True
         Without an intercept the equality constraint of the dual disappears.
     gap_tol : float or None, default=1e-3
-        The largest relative duality gap that is accepted, of each machine, besides ``tol``: a model that calls itself converged
-        is within 0.1 % of the optimum. None accepts any, as LIBSVM does.
+        The largest relative duality gap of each machine that is accepted, in addition to ``tol``: with the default, a model with
+        the status converged is within 0.1 % of the optimum. None accepts any gap, as LIBSVM does.
     max_seconds : float, optional
-        Stop after this time with the model as it is, and its certificate. The time is shared out over the machines of several
-        classes; computing certificates comes on top.
+        A time limit. The model reached by then is kept, with its certificate. The machines of several classes share the time;
+        computing certificates is not included.
     callbacks : list of callables, optional
         Each is called with a :class:`maxmargin.callbacks.Progress`; returning True stops the fit. With scikit-learn 1.9
-        or newer, ``set_callbacks`` takes those of :mod:`sklearn.callback` besides.
+        or newer, ``set_callbacks`` also accepts those of :mod:`sklearn.callback`.
     solver : str, default="auto"
-        The algorithm; ``solver_`` tells what ran, and ``solver_reason_`` why. Besides ``block-smo``, the fast one, there are
-        those of the textbooks: ``smo-simple``, ``smo-all-pairs``, ``smo-platt``, ``dual-ascent`` and ``qp`` (``pip install
-        maxmargin[qp]``), good to a few thousand samples, and for the linear kernel ``subgradient`` and ``lbfgs``, which solve
-        the primal. They see the samples in the order of X. With ``dual-ascent`` the intercept is regularised like a weight:
-        another machine, of the kernel K + 1. With ``C=inf``, ``subgradient`` and ``lbfgs`` minimise the hinge loss alone:
+        The algorithm; ``solver_`` says which one ran, and ``solver_reason_`` why. Besides ``block-smo``, the fast solver, there
+        are those of the textbooks: ``smo-simple``, ``smo-all-pairs``, ``smo-platt``, ``dual-ascent`` and ``qp`` (``pip install
+        maxmargin[qp]``), for up to a few thousand samples, and for the linear kernel ``subgradient`` and ``lbfgs``, which solve
+        the primal. They see the samples in the order of X. With ``dual-ascent`` the intercept is regularised like a weight, which
+        is another machine, with the kernel K + 1. With ``C=inf``, ``subgradient`` and ``lbfgs`` minimise the hinge loss alone:
         they end at a hyperplane that separates the classes, but not by the widest margin, and ``status_`` says so.
     solver_options : dict, optional
-        What the solver can be told besides: ``max_passes``, ``counts``, ``threshold``, ``stops``, ``bias`` (smo-simple);
+        Options of the textbook solvers: ``max_passes``, ``counts``, ``threshold``, ``stops``, ``bias`` (smo-simple);
         ``epsilon``, ``order`` (dual-ascent); ``form`` (qp: "dual" or "primal"); ``learning_rate``, ``eta0``, ``batch_size``,
-        ``epochs`` (subgradient); ``memory``, ``max_iterations`` (lbfgs); and for those that draw, ``seed`` instead of
-        ``random_state``.
+        ``epochs`` (subgradient); ``memory``, ``max_iterations`` (lbfgs); and for solvers that use random numbers ``seed``, which
+        replaces ``random_state``.
     multi_class : {"ovo", "ovr", "crammer_singer"}, default="ovo"
-        A machine for each pair of classes, or for each class against the rest. Or one machine of all classes (Crammer and
+        A machine for each pair of classes, one for each class against the rest, or one machine of all classes (Crammer and
         Singer 2001): min 1/2 sum_m |w_m|^2 + sum_i C_i max_m (1 - [m = y_i] + (w_m - w_{y_i}) . phi(x_i)). It has the hinge
         loss and no intercept: ``intercept_`` is zero, or -1 for a class whose samples all have zero weight and which is
         never predicted. ``decision_function`` gives the scores w_m . phi(x), and ``dual_coef_`` a row for each class. For two
         classes it gives the difference of the two scores, which is the decision of the binary machine with 2 C and
         ``fit_intercept=False``.
     backend : {"auto", "native", "reference"}, default="auto"
-        Who computes.
+        The implementation that computes kernel values and solves tiles: compiled code (``native``, which is also "auto") or
+        NumPy.
     warm_start : bool, default=False
-        Begin where the last fit ended, if it was one of as many samples: for a path of C, or data that changed a little.
+        Start from the solution of the last fit if it had as many samples: for a path of C, or data that changed a little.
     calibration : {"sigmoid", "isotonic"}, default="sigmoid"
-        What turns a decision into a probability: Platt's sigmoid, or isotonic regression, for thousands of samples.
+        The map from a decision to a probability: Platt's sigmoid, or isotonic regression, which needs thousands of samples.
 
     Attributes
     ----------
     certificate_ : Certificate
-        Primal value, dual value, duality gap, KKT violation, recomputed in float64; ``print`` it. ``complete`` says whether
-        at all samples.
+        Primal value, dual value, duality gap and KKT violation, recomputed in float64; ``print`` it. Its ``complete`` says
+        whether the gradient was recomputed at all samples.
     status_ : Status
         How the fit ended, decided by the certificate; its value is a sentence.
     margin_ : float or array
         The geometric margin 1 / ||w|| in feature space, one for each machine.
     trace_ : Trace
-        The course of the fit (of its last machine).
+        The course of the fit; with several machines, of the last one.
     fit_seconds_ : float
         The time the fit took.
     loo_error_ : float
         With ``probability="loo"``: the share of training samples (by weight) that the machine without the sample would
-        get wrong, by the span rule: an estimate of the test error that costs no refit. Too high if more than 4096 samples
-        are free, as with the squared hinge on large data.
+        classify wrongly, by the span rule: an estimate of the test error that needs no refit. It is too high if more than 4096
+        samples are free, as with the squared hinge on large data.
     probA_, probB_ : array
         With the sigmoid: P = 1 / (1 + exp(probA_ f + probB_)) of the class for which a machine's decision f is positive.
     support_, support_vectors_, n_support_, dual_coef_, coef_, intercept_, classes_, class_weight_
@@ -231,7 +232,7 @@ class SVC(KernelClassifier):
     def _choose_solver(self, problems: Sequence[DualProblem]) -> tuple[Choice, SolverOptions | None]:
         if self.multi_class == JOINT_STRATEGY:
             return JOINT, None
-        n_features = getattr(self, "n_features_in_", 1)  # things that are no rows of numbers have none
+        n_features = getattr(self, "n_features_in_", 1)  # samples that are not rows of numbers have no features
         situation = Situation(
             kernel=self.kernel_.name,
             loss=HARD_MARGIN if problems[0].hard else self.loss,
@@ -281,7 +282,7 @@ class SVC(KernelClassifier):
 
 
 def _feature_dimension(kernel: Kernel, n_features: int) -> float:
-    """The features that a kernel makes of those of a sample; infinitely many if there is no saying."""
+    """The number of features of a kernel's feature map; infinite if it is infinite or not known."""
     if isinstance(kernel, Linear):
         return n_features
     if isinstance(kernel, Polynomial) and kernel.definite:
@@ -305,7 +306,8 @@ class NuSVC(KernelClassifier):
     Parameters
     ----------
     nu : float in (0, 1], default=0.5
-        A value that the smaller class cannot satisfy is refused, with the largest one that it can.
+        The largest share of margin errors, and the smallest share of support vectors. A value that is too large for the smaller
+        class is an error, which names the largest feasible value.
 
     Attributes
     ----------
@@ -381,7 +383,7 @@ class NuSVC(KernelClassifier):
         return [nu_classification_problem(signs, weight, float(self.nu)) for signs, weight in seen]
 
     def _formulate_fold(self, by_class: ByClass, weights: Vector) -> list[DualProblem]:
-        """A fold may have too few samples of a class for nu: then the largest nu that it allows."""
+        """Like `_formulate`, for a fold. If it has too few samples of a class for nu, it gets the largest feasible nu."""
         seen = [(machine.signs(by_class.edges), weights[members]) for machine, members in by_class.machines()]
         return [nu_classification_problem(*one, min(float(self.nu), largest_nu(*one))) for one in seen]
 
@@ -398,9 +400,9 @@ class NuSVC(KernelClassifier):
         solutions: Sequence[Solution],
         proofs: Sequence[Certificate],
     ) -> tuple[list[Vector], list[float]]:
-        """The duals of a linear machine have to sum to zero after the division by rho too: where features are large, what
-        rounding leaves of the sum counts. Then the intercept is the one with which the first sample has its decision, times the
-        scale."""
+        """The duals and the intercept of each machine, times its scale. The duals of a linear machine have to sum to zero after
+        the division by rho too: with large features the rounding error of the sum matters. The intercept is then chosen so that
+        the first sample keeps its decision, times the scale."""
         betas = [scale * solution.beta for scale, solution in zip(scales, solutions, strict=True)]
         biases = [scale * proof.bias for scale, proof in zip(scales, proofs, strict=True)]
         centre = linear_centre(self.kernel_, X, balanced=True)

@@ -27,7 +27,7 @@ FINITE = " and finite (a large C is a tube that hardly any sample leaves)"
 
 
 class KernelRegression(RegressorMixin, KernelMachine):  # type: ignore[misc]
-    """The base of SVR and NuSVR, which bring the dual problem."""
+    """The base class of SVR and NuSVR, which add the dual problem."""
 
     @abstractmethod
     def _check_parameters(self) -> None: ...
@@ -37,7 +37,8 @@ class KernelRegression(RegressorMixin, KernelMachine):  # type: ignore[misc]
 
     @with_callbacks  # type: ignore[untyped-decorator]
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Train the machine; Ctrl-C leaves the model as far as it came, with its certificate, and is raised again."""
+        """Train the machine. Ctrl-C ends the fit: the model reached so far is kept with its certificate, and Ctrl-C is raised
+        again."""
         self._check_parameters()
         tasks = TaskTree(self)
         control = self._make_control(tasks)
@@ -66,10 +67,10 @@ class KernelRegression(RegressorMixin, KernelMachine):  # type: ignore[misc]
         self.n_support_ = np.array([len(support)], dtype=np.int32)
 
     def _keep_tube(self, proof: Certificate) -> None:
-        """What the solution says about the width of the tube; nothing, where it was given."""
+        """Store the width of the tube if it is part of the solution; for a given epsilon there is nothing to store."""
 
     def predict(self, X: ArrayLike) -> NDArray[np.float64]:
-        """The value of the machine at each sample."""
+        """The predicted target of each sample."""
         return np.asarray(self._sums(X)[0, 0] + self.intercept_[0])
 
 
@@ -78,7 +79,8 @@ class SVR(KernelRegression):
 
     .. math:: \min_{w, b} \tfrac12 \lVert w \rVert^2 + \sum_i C_i \, \max(0, |y_i - w \cdot \phi(x_i) - b| - \epsilon)
 
-    A drop-in for :class:`sklearn.svm.SVR`; what is not described here means what it means there, or in :class:`SVC`.
+    A drop-in for :class:`sklearn.svm.SVR`; parameters and attributes that are not described here mean the same as there, or as in
+    :class:`SVC`.
 
     Parameters
     ----------
@@ -87,7 +89,7 @@ class SVR(KernelRegression):
     epsilon : float, default=0.1
         Half the width of the tube, in units of y.
     loss : {"epsilon_insensitive", "squared_epsilon_insensitive"}, default="epsilon_insensitive"
-        Whether the distance from the tube counts as it is or squared.
+        Whether the loss is the distance from the tube or its square.
     tol : float, default=1e-3
         The largest violation of the optimality conditions that is accepted, in units of y; ``gap_tol``, the largest relative
         gap, is as in :class:`SVC`.

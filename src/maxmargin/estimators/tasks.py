@@ -1,7 +1,7 @@
 """A fit as scikit-learn's callbacks see it: a tree of tasks, fit > machine > iteration.
 
-The protocol is experimental and came with scikit-learn 1.9; under an older one there is nobody to tell, and nothing
-here does anything.
+The protocol is experimental and came with scikit-learn 1.9; with an older version there are no such callbacks, and everything
+here does nothing.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ try:
 except ImportError:  # scikit-learn < 1.9
 
     class CallbackSupportMixin:  # type: ignore[no-redef]
-        """No callbacks to support."""
+        """An empty stand-in: this version of scikit-learn has no callbacks."""
 
     def with_callbacks(method: Callable[..., Any]) -> Callable[..., Any]:
         return method
@@ -36,7 +36,7 @@ class TaskTree:
         self._machine: Any = None
 
     def begin(self, n_machines: int, **data: Any) -> None:
-        """The fit; `data` is what callbacks may ask for: X, y and metadata."""
+        """Begin the task of the whole fit; `data` is what callbacks may ask for: X, y and metadata."""
         if hasattr(self._estimator, "_init_callback_context"):
             self._data = data
             self._fit = self._estimator._init_callback_context(max_subtasks=n_machines)
@@ -44,7 +44,7 @@ class TaskTree:
 
     @contextmanager
     def machine(self) -> Iterator[None]:
-        """A machine; how many iterations it takes is not known before."""
+        """The task of one machine; the number of its iterations is not known beforehand."""
         if self._fit is None:
             yield
             return
@@ -54,7 +54,7 @@ class TaskTree:
         self._machine.call_on_fit_task_end(estimator=self._estimator)
 
     def report(self, progress: Progress) -> bool:
-        """An iteration; True if a callback wants no more of them."""
+        """Report an iteration as a task; return whether a callback asks to stop."""
         if self._machine is None:
             return False
         iteration = self._machine.subcontext("iteration")
@@ -62,6 +62,6 @@ class TaskTree:
         return bool(iteration.call_on_fit_task_end(estimator=self._estimator))
 
     def end(self) -> None:
-        """The fit is over; the estimator is ready to predict."""
+        """End the task of the whole fit: the estimator is ready to predict."""
         if self._fit is not None:
             self._fit.call_on_fit_task_end(estimator=self._estimator, reconstruction_attributes={}, **self._data)

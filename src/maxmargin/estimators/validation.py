@@ -1,4 +1,4 @@
-"""What comes in from outside, checked at the door. An error names the argument, its value, the rule and the way out."""
+"""Checks of the user's arguments and data. An error names the argument, its value, the rule and the way out."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from maxmargin.kernels import KERNEL_NAMES
 
 Vector = NDArray[np.float64]
 
-_LITTLE_MEMORY = 64_000_000  # bytes that nobody misses
-LARGEST_TARGET = 1e15  # of a regression: beyond it neighbouring float64 numbers are farther apart than any useful tol
+_LITTLE_MEMORY = 64_000_000  # bytes of cache that are always allowed
+LARGEST_TARGET = 1e15  # of regression: neighbouring float64 numbers above it differ by more than any useful tol
 _FLOATS = (np.dtype(np.float64), np.dtype(np.float32))
 
 
@@ -46,7 +46,7 @@ def finite(name: str, value: Any) -> float:
 
 
 def share(name: str, value: Any) -> float:
-    """`value` as a share of a whole, not zero."""
+    """`value` as a share in (0, 1]."""
     number = finite(name, value)
     if not 0.0 < number <= 1.0:
         raise ValueError(f"{name}={value!r}: must be in (0, 1]")
@@ -66,7 +66,7 @@ def steps(name: str, value: Any) -> int:
 
 
 def tolerances(tol: Any, gap_tol: Any) -> None:
-    """tol and gap_tol: positive, and not both without an end."""
+    """Check that tol and gap_tol are positive, and that at least one of them can end a fit."""
     if gap_tol is not None:
         positive("gap_tol", gap_tol, hint=" (or None, to stop on tol alone)")
     number = positive("tol", tol, infinite_ok="the gap decides", hint=" (or numpy.inf, to stop on gap_tol alone)")
@@ -75,14 +75,14 @@ def tolerances(tol: Any, gap_tol: Any) -> None:
 
 
 def callbacks(given: Any) -> None:
-    """A list of callables, or None."""
+    """Check that `given` is a list of callables, or None."""
     if given is None or (isinstance(given, Sequence) and all(callable(one) for one in given)):
         return
     raise TypeError(f"callbacks={given!r}: must be a list of callables (callbacks=[f] for one), or None")
 
 
 def kernel_parameters(estimator: Any) -> None:
-    """Whether kernel, gamma or sigma, coef0 and degree make sense."""
+    """Check kernel, gamma or sigma, coef0 and degree."""
     if not callable(estimator.kernel):
         choice("kernel", estimator.kernel, KERNEL_NAMES, ", or a callable k(A, B)")
     finite("coef0", estimator.coef0)
@@ -99,7 +99,7 @@ def kernel_parameters(estimator: Any) -> None:
 
 
 def cache_bytes(value: Any, enough: int) -> int:
-    """A cache size in MB as bytes; 'auto' is what is enough, or half of the memory that is free now."""
+    """A cache size in MB as bytes; 'auto' is `enough` bytes, but at most half of the free memory."""
     if isinstance(value, str):
         if value != "auto":
             raise ValueError(f"cache_size={value!r}: must be a number of MB, or 'auto' for half of the free memory")
@@ -124,9 +124,9 @@ def _free_memory() -> int:
 def samples(
     estimator: Any, X: Any, y: Any = "no_validation", *, reset: bool, numeric_targets: bool = False
 ) -> Any:
-    """X (and y) as scikit-learn checks them: float32 or float64 kept, C order, CSR; and finite, or where it is not.
+    """X (and y) after scikit-learn's checks: float32 or float64, in C order or CSR, and finite; an error says where it is not.
 
-    A kernel that is a callable may be defined on other things than rows of numbers; such samples stay as they are.
+    A callable kernel may be defined on samples that are not rows of numbers; these stay as they are.
     """
     if callable(estimator.kernel) and (things := _not_rows_of_numbers(X)) is not None:
         if isinstance(y, str):
@@ -158,8 +158,8 @@ def samples(
 
 
 def require_valid_sparse(X: Any) -> None:
-    """ValueError if a compressed sparse matrix has indices that are out of bounds: scikit-learn does not look, and code that
-    follows them ends anywhere."""
+    """Raise a ValueError if a compressed sparse matrix has indices out of bounds: scikit-learn does not check them, and code that
+    uses them would read arbitrary memory."""
     if sp.issparse(X) and X.format in ("csr", "csc", "bsr"):
         try:
             type(X)((X.data, X.indices, X.indptr), shape=X.shape).check_format(full_check=True)
@@ -168,10 +168,10 @@ def require_valid_sparse(X: Any) -> None:
 
 
 def canonical(X: Any) -> Any:
-    """CSR rows whose column indices ascend, each once: a copy if they do not; dense rows as they are."""
+    """X as CSR with ascending and unique column indices in each row, copied if necessary; dense rows as they are."""
     if not sp.issparse(X):
         return X
-    fresh = type(X)((X.data, X.indices, X.indptr), shape=X.shape)  # whose flags say nothing yet
+    fresh = type(X)((X.data, X.indices, X.indptr), shape=X.shape)  # a new object, without flags that may be wrong
     if not fresh.has_canonical_format:
         fresh = fresh.copy()
         fresh.sum_duplicates()
@@ -205,7 +205,7 @@ def finite_targets(estimator: Any, y: NDArray[Any]) -> Vector:
 
 
 def classes_and_labels(y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.intp]]:
-    """The classes, two at least, and the number of each sample's."""
+    """The classes, at least two, and for each sample the number of its class."""
     if y.dtype.kind not in "iubU":
         check_classification_targets(y)
     classes, labels = np.unique(y, return_inverse=True)
@@ -218,12 +218,14 @@ def classes_and_labels(y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.intp]]
 
 
 def _needs_no_conversion(X: Any) -> bool:
-    """Whether X is an array as we want it: scikit-learn's checks, which cost more than a small fit, change nothing."""
+    """Whether X already is an array of the right kind, so that scikit-learn's checks, which cost more than a small fit, can be
+    skipped."""
     return type(X) is np.ndarray and X.dtype in _FLOATS and X.ndim == 2 and X.size > 0 and bool(X.flags.c_contiguous)
 
 
 def _fits(estimator: Any, X: NDArray[Any], reset: bool) -> bool:
-    """Note the features of a new training set; or whether queries have those, so that there is nothing to say about them."""
+    """Store the number of features of a new training set; for queries, return whether they have as many, without names to
+    check."""
     if reset:
         vars(estimator).pop("feature_names_in_", None)
         estimator.n_features_in_ = X.shape[1]
@@ -237,7 +239,7 @@ def _are_labels(y: Any, n: int) -> bool:
 
 
 def _not_rows_of_numbers(X: Any) -> NDArray[Any] | None:
-    """Strings, images, graphs, ...: an array of them, or None if X is the usual matrix."""
+    """An array of samples that are not rows of numbers (strings, images, graphs, ...); None if X is the usual matrix."""
     if sp.issparse(X):
         return None
     things = np.asarray(X)
@@ -253,7 +255,7 @@ def largest_entry(X: Any) -> float:
 def require_finite(estimator: Any, X: Any) -> None:
     values = X.data if sp.issparse(X) else X
     with np.errstate(over="ignore", invalid="ignore"):
-        if np.isfinite(np.sum(values)):  # one pass; a sum of finite numbers may overflow, so look closer only then
+        if np.isfinite(np.sum(values)):  # one pass over the data in the usual case; a finite sum has finite terms
             return
     bad = np.flatnonzero(~np.isfinite(values))
     if not len(bad):
@@ -301,7 +303,7 @@ def require_two_classes(y: NDArray[np.intp], weights: Vector) -> None:
 
 
 def class_weights(spec: Any, classes: NDArray[Any], y: NDArray[np.intp], weights: Vector) -> Vector:
-    """A factor per class: given by label, or 'balanced' for the inverse of the class's share of the total weight."""
+    """The weight of each class: given by label, or 'balanced' for the inverse of the class's share of the total weight."""
     if spec is None:
         return np.ones(len(classes))
     if isinstance(spec, str) and spec == "balanced":

@@ -29,7 +29,7 @@ Vector = NDArray[np.float64]
 
 
 def costs(C: float, weight: Vector) -> Vector:
-    """C_i = C times the weight of the sample; a weight of zero gives zero even if C is infinite."""
+    """The costs C_i: C times the weight of each sample; a weight of zero gives zero even if C is infinite."""
     if np.isinf(C):
         return np.where(weight > 0.0, np.inf, 0.0)
     return C * weight
@@ -55,7 +55,8 @@ def classification_problem(
 
 
 def nu_classification_problem(signs: Vector, weight: Vector, nu: float) -> DualProblem:
-    """The dual problem of one binary machine in two groups, its classes, one of which must follow the other."""
+    """The dual problem of one binary nu-machine. Its two groups are the classes; the samples of one must precede those of the
+    other."""
     split = int(np.argmax(signs != signs[0]))
     half = 0.5 * nu * float(weight.sum())
     size = np.concatenate([fill_up(part, half) for part in np.split(weight, [split])])
@@ -69,7 +70,7 @@ def nu_classification_problem(signs: Vector, weight: Vector, nu: float) -> DualP
 
 
 def largest_nu(signs: Vector, weight: Vector) -> float:
-    """The nu from which on the smaller class cannot fill its sum."""
+    """The largest feasible nu: with a larger one the smaller class cannot reach its sum."""
     positive, negative = float(weight[signs > 0].sum()), float(weight[signs < 0].sum())
     return 2.0 * min(positive, negative) / (positive + negative) if positive + negative > 0.0 else 0.0
 

@@ -49,7 +49,7 @@ class CrammerSingerProblem:
     linear: Matrix
     upper: Matrix
 
-    hard: ClassVar[bool] = False  # there is always a price of slack
+    hard: ClassVar[bool] = False  # C is finite
     balanced: ClassVar[bool] = False  # the variables of a sample sum to zero, those of a class do not
     start: ClassVar[None] = None  # zero is feasible
 
@@ -57,11 +57,11 @@ class CrammerSingerProblem:
         return int(self.linear.shape[1])
 
     def shares(self, B: Matrix) -> Matrix:
-        """S = upper - B; those of a sample add up to its C_i."""
+        """The shares S = upper - B; those of a sample add up to its C_i."""
         return self.upper - B
 
     def dual_value(self, B: Matrix, gradient: Matrix) -> float:
-        """Minus the objective: sum_m B_m' K B_m = sum_mi B_mi (G_mi - linear_mi)."""
+        """The dual value, minus the objective: sum_m B_m' K B_m = sum_mi B_mi (G_mi - linear_mi)."""
         return float(-0.5 * np.vdot(B, gradient + self.linear))
 
     def gap_terms(self, B: Matrix, gradient: Matrix, error: float | Vector = 0.0) -> Vector:
@@ -76,7 +76,7 @@ class CrammerSingerProblem:
         return np.asarray((self.shares(B) * below).sum(axis=0))
 
     def violations(self, B: Matrix, gradient: Matrix) -> Vector:
-        """By how much each sample has shares below its highest gradient."""
+        """The violation of each sample: how far the gradient of its shares is below its highest gradient."""
         with_share = np.where(self.upper > B, gradient, np.inf).min(axis=0)
         return np.asarray(np.maximum(gradient.max(axis=0) - with_share, 0.0))
 
@@ -84,41 +84,41 @@ class CrammerSingerProblem:
         return float(self.violations(B, gradient).max())
 
     def clearance(self, B: Matrix, gradient: Matrix) -> Vector:
-        """How far the gradient may change before the sample adds to the gap: by how much the one class with all of its
-        shares is above the others; infinite if it has none, minus infinity if several have some."""
+        """How far the gradient may change before a sample adds to the gap: how far the one class with all of its shares is above
+        the others. It is infinite for a sample without shares, and minus infinity if several classes have shares."""
         shared = self.upper > B
         ahead = np.where(shared, gradient - _highest_of_others(gradient), np.inf).min(axis=0)
         return np.asarray(np.where(shared.sum(axis=0) > 1, -np.inf, ahead))
 
     def residuals(self, B: Matrix) -> Vector:
-        """By how much each equality constraint is missed."""
+        """The residual of each equality constraint."""
         return np.asarray(B.sum(axis=0))
 
     def feasible(self, B: Matrix) -> Matrix:
-        """A point near `B` that satisfies the constraints: shares below zero become zero, and those of each sample are
-        multiplied so that they add up to C_i."""
+        """A point near `B` that satisfies the constraints: negative shares become zero, and the shares of each sample are scaled
+        so that they add up to C_i."""
         shares, total = np.maximum(self.shares(B), 0.0), self.upper.sum(axis=0)
         whole = shares.sum(axis=0)
         shares *= np.divide(total, whole, out=np.zeros_like(total), where=whole > 0.0)
-        shares[shares.argmax(axis=0), np.arange(len(self))] += total - shares.sum(axis=0)  # what rounding leaves of the sum
+        shares[shares.argmax(axis=0), np.arange(len(self))] += total - shares.sum(axis=0)  # the rounding error of the sum
         return np.asarray(np.where(whole > 0.0, self.upper - shares, 0.0))
 
     def carry_over(self, other: CrammerSingerProblem, B: Matrix) -> tuple[Matrix, float]:
-        """What `B`, the solution of a problem over the same kernel matrix with other C_i, is here: the shares grow with C_i.
-        And the factor r for which it is close to r B."""
+        """A start for this problem from `B`, the solution of `other`, the same problem with other C_i: the shares grow with C_i.
+        And the factor r for which this start is close to r B."""
         total, old = self.upper.sum(axis=0), other.upper.sum(axis=0)
         growth = np.divide(total, old, out=np.zeros_like(total), where=old > 0.0)
         return self.feasible(self.upper - growth * other.shares(B)), float(np.median(growth[old > 0.0]))
 
     def restrict(self, members: NDArray[np.integer]) -> CrammerSingerProblem:
-        """The same problem over some of the samples, the others held where they are."""
+        """The problem over the samples `members`, with the others fixed."""
         return CrammerSingerProblem(
             np.ascontiguousarray(self.linear[:, members]), np.ascontiguousarray(self.upper[:, members])
         )
 
 
 def crammer_singer_problem(labels: NDArray[np.integer], cost: Vector) -> CrammerSingerProblem:
-    """The dual problem of the classes of the samples with a cost C_i > 0, in ascending order: the others are not there."""
+    """The dual problem. Its rows are the classes, in ascending order, that have a sample with a cost C_i > 0."""
     own = labels == np.unique(labels[cost > 0.0])[:, None]
     return CrammerSingerProblem(linear=1.0 - own, upper=own * cost)
 

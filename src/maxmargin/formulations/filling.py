@@ -1,4 +1,4 @@
-"""A first point for problems whose variables have a sum to keep."""
+"""A feasible start for problems whose variables have a given sum."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ Vector = NDArray[np.float64]
 
 
 def fill_up(capacity: Vector, total: float) -> Vector:
-    """Each variable in its turn gets all it can hold, until `total` is given out."""
+    """Fill the variables up to their capacity one after the other until their sum is `total`."""
     before = np.concatenate([[0.0], np.cumsum(capacity[:-1])])
     return np.clip(total - before, 0.0, capacity)

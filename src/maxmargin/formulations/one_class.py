@@ -18,7 +18,7 @@ Vector = NDArray[np.float64]
 
 
 def one_class_problem(weight: Vector, nu: float) -> DualProblem:
-    """The dual problem of samples with these weights."""
+    """The dual problem of the one-class machine for samples with these weights."""
     return DualProblem(
         linear=np.zeros(len(weight)),
         lower=np.zeros(len(weight)),

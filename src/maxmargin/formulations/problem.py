@@ -17,7 +17,7 @@ from maxmargin.formulations.filling import fill_up
 
 Vector = NDArray[np.float64]
 
-ROUNDING = 1e-14  # of a sum, relative to the sum of absolute values
+ROUNDING = 1e-14  # rounding error of a sum, relative to the sum of absolute values
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class DualProblem:
                 raise ValueError(f"{name} has shape {vector.shape}: must be ({n},), as linear is")
         if not np.isfinite(self.linear).all():
             raise ValueError("linear must be finite: the targets are too large, or not numbers")
-        if not (self.lower <= self.upper).all():  # NaN is not
+        if not (self.lower <= self.upper).all():  # false for NaN too
             raise ValueError("lower must not be above upper: the box of a variable is empty")
         if self.shift is not None and not (self.shift > 0.0).all():
             raise ValueError("shift must be positive where there is one")
@@ -77,7 +77,7 @@ class DualProblem:
 
     @classmethod
     def _unchecked(cls, **parts: Any) -> DualProblem:
-        """A problem made of parts of one that was checked."""
+        """Make a problem without checks, from parts of a problem that was checked."""
         problem = object.__new__(cls)
         vars(problem).update({"shift": None, "coupled": True, "split": None, "start": None, **parts})
         return problem
@@ -100,12 +100,12 @@ class DualProblem:
         return self.coupled and abs(fsum(self.start.tolist())) <= ROUNDING * float(np.abs(self.start).sum())
 
     def dual_value(self, beta: Vector, gradient: Vector) -> float:
-        """Minus the objective: 1/2 beta'(K + diag(shift)) beta = 1/2 beta'(G - linear)."""
+        """The dual value, minus the objective: 1/2 beta'(K + diag(shift)) beta = 1/2 beta'(G - linear)."""
         return float(-0.5 * (beta @ (gradient + self.linear)))
 
     @property
     def edges(self) -> tuple[int, ...]:
-        """Where the groups, one after the other, begin and end; empty if there are none."""
+        """The positions where the consecutive groups begin and end; empty without groups."""
         if not self.coupled:
             return ()
         return (0, len(self)) if self.split is None else (0, self.split, len(self))
@@ -116,16 +116,16 @@ class DualProblem:
         return [slice(*edge) for edge in pairwise(self.edges)]
 
     def residuals(self, beta: Vector) -> Vector:
-        """By how much each equality constraint is missed, without rounding."""
+        """The residual of each equality constraint, summed without rounding errors."""
         off = [beta[group] for group in self.groups]
         if self.start is not None:
             off = [np.concatenate([part, -self.start[group]]) for part, group in zip(off, self.groups, strict=True)]
         return np.array([_exact_sum(part) for part in off])
 
     def feasible(self, beta: Vector, reluctance: Vector | None = None) -> Vector:
-        """A point near `beta` that satisfies the constraints: clipped to the box; then, in each group whose sum is off,
-        one variable after the other moves as far as it has to or can, those with the least reluctance first. By default
-        these are the free ones, then those at a bound other than zero: the fewer change their state, the better."""
+        """A point near `beta` that satisfies the constraints. `beta` is clipped to the box; then, in each group with a wrong sum,
+        one variable after the other moves as far as necessary or possible, in the order of their `reluctance`. By default free
+        variables move first, then those at a bound other than zero, so that few variables change their state."""
         beta = np.clip(beta, self.lower, self.upper)
         for group, residual in self._sums_that_are_off(beta):
             if reluctance is None:
@@ -135,17 +135,16 @@ class DualProblem:
             room = np.minimum(np.abs(beta[group] - bound), abs(residual))
             turn = np.argsort(reluctance[group], kind="stable")
             beta[group.start + turn] -= np.sign(residual) * fill_up(room[turn], abs(residual))
-        return np.clip(beta, self.lower, self.upper)  # rounding may have led out by a hair
+        return np.clip(beta, self.lower, self.upper)  # rounding may have led just outside the box
 
     def _sums_that_are_off(self, beta: Vector) -> list[tuple[slice, float]]:
-        """The groups whose sum rounding does not explain, and by how much they miss it."""
+        """The groups whose sum is wrong by more than rounding, and the residual of each."""
         groups = zip(self.groups, self.residuals(beta), strict=True)
         return [(g, residual) for g, residual in groups if abs(residual) > ROUNDING * np.abs(beta[g]).sum()]
 
     def with_exact_sums(self, beta: Vector) -> Vector:
-        """`beta` with sums that are as exact as float64 allows: what rounding has left of a sum goes to a free variable, what is
-        lost when that is rounded to a smaller one, and so on. It matters where kernel values are so large that they make much of
-        a sum that should be zero."""
+        """`beta` with sums as exact as float64 allows: a free variable takes the residual of its group, a smaller one takes the
+        rounding error of that change, and so on. This matters where large kernel values multiply a sum that should be zero."""
         beta = beta.copy()
         free = (self.lower < beta) & (beta < self.upper)
         for group, residual in zip(self.groups, self.residuals(beta), strict=True):
@@ -159,23 +158,23 @@ class DualProblem:
         return beta
 
     def vertex(self, gradient: Vector) -> Vector:
-        """The feasible point farthest down a gradient, where Frank and Wolfe's method would go: as much as the sums allow
-        at the upper bound, where the gradient is lowest. The boxes must be finite."""
+        """The feasible point that minimises the product with `gradient`, to which a step of Frank and Wolfe's method leads: the
+        variables with the lowest gradients are at the upper bound, as many as the sums allow. The boxes must be finite."""
         if not self.coupled:
             return np.where(gradient < 0.0, self.upper, self.lower)
         beta = self.lower.copy()
         for group, residual in zip(self.groups, self.residuals(beta), strict=True):
             turn = group.start + np.argsort(gradient[group], kind="stable")
             beta[turn] += fill_up((self.upper - self.lower)[turn], -residual)
-        return np.minimum(beta, self.upper)  # rounding may have led out by a hair
+        return np.minimum(beta, self.upper)  # rounding may have led just outside the box
 
     def carry_over(self, other: DualProblem, beta: Vector, gradient: Vector | None = None) -> tuple[Vector, float]:
-        """What `beta`, the solution of a problem over the same kernel matrix with another box, is here; and the factor r for
-        which it is close to r beta.
+        """A start for this problem from `beta`, the solution of `other`, a problem over the same kernel matrix with another box;
+        and the factor r for which this start is close to r beta.
 
-        Where most of the weight is at the bounds, the whole solution grows with the box; where most is free, the box
-        matters little, and only those at a bound move with it. With the gradient there, the sums are mended by
-        variables near their level.
+        If most of the weight is at the bounds, the whole solution grows with the box. If most of it is free, the box matters
+        little, and only the variables at a bound move with it. If the gradient at `beta` is given, variables near their level
+        move to make the sums right.
         """
         at_bound = (beta == other.lower) | (beta == other.upper)
         width, old = self.upper - self.lower, other.upper - other.lower
@@ -191,7 +190,7 @@ class DualProblem:
         return self.feasible(moved, distance), r
 
     def gradient_at_multiple(self, r: float, other: DualProblem, beta: Vector, gradient: Vector) -> Vector:
-        """The gradient of this problem at r beta, from that of another over the same kernel matrix at beta."""
+        """The gradient of this problem at r beta, from the gradient of `other`, over the same kernel matrix, at beta."""
         here = self.linear + r * (gradient - other.linear)
         if self.shift is not None and other.shift is not None:
             here += (self.shift - other.shift) * (r * beta)
@@ -209,7 +208,7 @@ class DualProblem:
         return np.repeat(np.asarray(levels), np.diff(self.edges))
 
     def best_level(self, beta: Vector, gradient: Vector) -> float | Vector:
-        """`levels`, for each variable; a number where they are all the same."""
+        """The best level (`levels`) of each variable's group; a single number if it is the same for all."""
         return self.at_variables(self.levels(beta, gradient))
 
     def _level_of(self, group: slice, beta: Vector, gradient: Vector) -> float:
@@ -217,7 +216,7 @@ class DualProblem:
         taking_part = lower < upper
         if not taking_part.any():
             return 0.0
-        if self.hard:  # in the middle between the classes, so that the smallest margin is as large as it can be
+        if self.hard:  # the middle between the classes, which makes the smallest margin as large as possible
             positive, negative = np.isinf(upper), np.isinf(lower)
             middle = 0.5 * (gradient[positive].min(initial=np.inf) + gradient[negative].max(initial=-np.inf))
             return float(middle) if positive.any() and negative.any() else 0.0
@@ -250,7 +249,7 @@ class DualProblem:
         return np.maximum(self._terms(beta, errors - error), self._terms(beta, errors + error))  # they are convex in E
 
     def _terms(self, beta: Vector, errors: Vector) -> Vector:
-        """Those of a problem with a shift."""
+        """The gap terms of a problem with a shift."""
         assert self.shift is not None
         pull = self.pull(errors)
         missing = beta - pull
@@ -289,7 +288,8 @@ class DualProblem:
         return float(max(0.0, -rise.min(initial=0.0), fall.max(initial=0.0)))
 
     def middles(self, beta: Vector, gradient: Vector) -> Vector:
-        """A level of each group between those that may rise and those that may fall: not far from the best, and found sooner."""
+        """The level of each group in the middle between variables that may rise and variables that may fall: not far from the
+        best level, and faster to find."""
         ends = [[end for end in pair if np.isfinite(end)] for pair in self._extremes(beta, gradient)]
         return np.array([sum(pair) / max(len(pair), 1) for pair in ends])
 
@@ -301,7 +301,7 @@ class DualProblem:
 
     @staticmethod
     def join(problems: Sequence[DualProblem]) -> DualProblem:
-        """Problems of one kind, one after the other. The sums of `gap_terms` are then still theirs, part by part."""
+        """Concatenate problems of one kind. The `gap_terms` of the result are those of the problems, one after the other."""
         shifts = [problem.shift for problem in problems if problem.shift is not None]
         return DualProblem._unchecked(
             linear=np.concatenate([problem.linear for problem in problems]),
@@ -312,8 +312,8 @@ class DualProblem:
         )
 
     def restrict(self, members: NDArray[np.integer]) -> DualProblem:
-        """The same problem over some of its variables (ascending), the others held where they are; so the sums are
-        those of whatever point it is begun from."""
+        """The problem over the variables `members` (ascending), with the others fixed; its sums are those of the point it starts
+        from."""
         return self._unchecked(
             linear=self.linear[members],
             lower=self.lower[members],
@@ -335,8 +335,8 @@ def _exact_sum(values: Vector) -> float:
 def _lowest_point(fall: Vector, rise: Vector, at: Vector) -> float:
     """Minimise sum fall_i max(at_i - v, 0) + rise_i max(v - at_i, 0) over v: a weighted quantile, or its middle.
 
-    Below all that weigh on the rise the sum only falls, above all that weigh on the fall it only rises, so the minimum is
-    between the two: close together, where few others are. What rounding left of a weight is none.
+    Below all points with a weight `rise` the sum only falls, above all points with a weight `fall` it only rises, so the minimum
+    lies between the two, in a short range with few points. Weights that are only rounding errors count as zero.
     """
     tolerance = 1e-12 * max(float(fall.sum() + rise.sum()), np.finfo(float).tiny)
     lowest = float(np.where(rise > tolerance, at, np.inf).min(initial=np.inf))
@@ -378,7 +378,7 @@ def _balanced_level(errors: Vector, shift: Vector, lower: Vector, upper: Vector,
         if 0 < k < len(points):
             below, above = value(points[k - 1]), value(points[k])
             levels.append(points[k - 1] + (points[k] - points[k - 1]) * (target - below) / (above - below))
-        else:  # beyond all points, where only what no bound holds still moves
+        else:  # beyond all points, where only variables without a bound still change
             end, bounds = (points[0], lower) if k == 0 else (points[-1], upper)
             slope = float((1.0 / shift[np.isinf(bounds)]).sum())
             levels.append(end + (target - value(end)) / slope if slope > 0.0 else end)

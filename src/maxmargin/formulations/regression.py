@@ -62,6 +62,6 @@ def tube(levels: tuple[float, ...]) -> float:
 
 
 def merge_halves(beta: Vector) -> Vector:
-    """One coefficient per sample: what pulls it up less what pulls it down."""
+    """One coefficient per sample: the sum of its two variables, of which one pulls up and the other pulls down."""
     n = len(beta) // 2
     return np.asarray(beta[:n] + beta[n:])

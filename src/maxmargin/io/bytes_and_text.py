@@ -1,4 +1,4 @@
-"""From a path to bytes and text, unpacked on the way; failures become `DataFileError`."""
+"""Read bytes and text from a path, and unpack compressed files; failures become `DataFileError`."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def open_bytes(path: FilePath) -> Iterator[Any]:
     """Open a regular file for reading bytes, unpacked if `path` ends in .gz, .bz2 or .xz; what fails is a `DataFileError`."""
     try:
         mode = os.stat(path).st_mode
-        if not stat.S_ISREG(mode):  # to open a pipe is to wait for its writer, and /dev/zero has no end
+        if not stat.S_ISREG(mode):  # opening a pipe would wait for its writer, and /dev/zero has no end
             kind = "a folder" if stat.S_ISDIR(mode) else "not a regular file (write its content to a file first)"
             raise DataFileError(path, f"cannot be read: it is {kind}")
         with UNPACKERS.get(Path(path).suffix.lower(), open)(path, "rb") as file:
@@ -56,7 +56,7 @@ def read_bytes(path: FilePath) -> bytes:
 
 
 def _chunks(file: Any, path: FilePath) -> Iterator[bytes]:
-    """Yield the content piece by piece, and refuse what is not text before more of it is read."""
+    """Yield the content piece by piece; content that is not text is refused before more of it is read."""
     most = max(MOST_UNPACKED, MOST_TIMES_UNPACKED * os.stat(path).st_size)
     n_bytes, n_lines = 0, 1
     while chunk := file.read(CHUNK):

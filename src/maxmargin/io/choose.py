@@ -1,4 +1,4 @@
-"""Which reader a file needs: its ending says, or else its first line."""
+"""Choose the reader of a file by its ending, or else by its first line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CSV: delimited text, one sample a line, one column the label."""
+"""CSV files: delimited text with one sample per line and one column of labels."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LINE = re.compile(r"[^\r\n]*")
 TARGET_NAMES = ("target", "label", "class", "y")
 MISSING = frozenset({"", "?", "-", "na", "n/a", "nan", "null", "none"})
 MOST_NAMES = 20  # column names in a message
-# An array of strings has room for the longest of them in each place, so a single long label would fill the memory.
+# An array of strings has room for the longest string in each entry, so a single long label would fill the memory.
 LONGEST_LABEL = 1000  # characters
 
 Row = tuple[int, list[str]]  # the line it begins on, its fields
@@ -50,7 +50,7 @@ def read_csv(
     delimiter : one character. None: tab, semicolon or comma, the first of them in the first line.
     n_features : how many features a sample must have. A file with just so many columns then has no
         labels, and `Table.y` is None.
-    encoding : of the text.
+    encoding : the encoding of the text.
 
     Raises
     ------

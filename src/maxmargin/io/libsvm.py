@@ -1,4 +1,4 @@
-"""LIBSVM text: `label index:value index:value …`, zeros left out."""
+"""LIBSVM files: lines of text `label index:value index:value …`, with zeros left out."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from maxmargin.io.bytes_and_text import read_bytes
 from maxmargin.io.table import DataFileError, FilePath, Table, integers_where_exact, printable, quoted
 
 CUT_OFF = " (the last line has no end: was the file cut off?)"
-# Some algorithms need memory for each feature. The widest on LIBSVM's page of data sets, kdd2012, has 54,686,452.
+# Some algorithms need memory for each feature. The widest set on LIBSVM's page of data sets, kdd2012, has 54,686,452 features.
 MOST_FEATURES = 100_000_000
 LARGEST_INDEX = int(np.iinfo(np.int32).max)
-MOST_DIGITS = 4300  # of an index, leading zeros included: Python's default limit
+MOST_DIGITS = 4300  # digits of an index, leading zeros included: Python's default limit
 NOT_A_QUERY = re.compile(rb"qid(?!:)")
 
 
@@ -66,7 +66,7 @@ def parse_libsvm(
 
 
 def _check_values(X: csr_matrix, labels: np.ndarray, content: bytes, path: FilePath) -> None:
-    """Refuse what parses and is no data: NaN and infinity."""
+    """Refuse values and labels that are NaN or infinite."""
     for faulty, what in (
         (_rows_of(X, ~np.isfinite(X.data)), "a value that is NaN or infinite"),
         (np.flatnonzero(~np.isfinite(labels)), "a label that is NaN or infinite"),
@@ -76,7 +76,7 @@ def _check_values(X: csr_matrix, labels: np.ndarray, content: bytes, path: FileP
 
 
 def _with_width(X: csr_matrix, n_features: int | None, content: bytes, path: FilePath) -> csr_matrix:
-    """Return X with n_features columns; an index beyond them, or beyond all reason, is named with its line."""
+    """Return X with n_features columns; an index beyond them, or beyond MOST_FEATURES, is an error that names its line."""
     most = MOST_FEATURES if n_features is None else n_features
     beyond = _rows_of(X, X.indices >= most)
     if beyond.size:
@@ -104,7 +104,7 @@ def _line_of_row(content: bytes, row: int) -> int:
 
 
 def _first_fault(content: bytes, first_index: int) -> tuple[int, str] | None:
-    """Return the line and the nature of the first fault: the slow reading, for files that fail."""
+    """Return the line and the kind of the first fault, by a slow second reading of a file that failed."""
     for number, line in enumerate(io.BytesIO(content), start=1):
         fields = line.partition(b"#")[0].split()
         if not fields:
@@ -145,7 +145,7 @@ def _pairs_fault(pairs: list[bytes], first_index: int) -> str | None:
 
 
 def _finite(text: bytes) -> bool:
-    """Whether `text` spells a finite number: not Python's 1_000, and no digits but ASCII ones, as in all bytes."""
+    """Whether `text` spells a finite number; Python's 1_000 does not count."""
     try:
         return b"_" not in text and isfinite(float(text))
     except ValueError:

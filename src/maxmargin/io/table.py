@@ -1,4 +1,4 @@
-"""What a data file becomes: a `Table`, or a `DataFileError` that says where and why not."""
+"""The result of reading a data file: a `Table`, or a `DataFileError` that says what is wrong and where."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from scipy.sparse import csr_matrix
 
 FilePath = str | PathLike[str]
 
-LONGEST_QUOTE = 60  # characters of a file that a message repeats
+LONGEST_QUOTE = 60  # characters of a file that a message quotes
 
 
 class DataFileError(ValueError):
-    """A file cannot be read: `source`, `reason`, and `line` from 1 (None: the whole file). The message is one line."""
+    """The error that a file cannot be read: `source`, `reason`, and `line` from 1 (None: the whole file). The message is one
+    line."""
 
     def __init__(self, source: FilePath, reason: str, line: int | None = None) -> None:
         super().__init__(source, reason, line)
@@ -59,6 +60,6 @@ def quoted(text: str | bytes) -> str:
 
 def integers_where_exact(labels: NDArray[np.float64]) -> NDArray[Any]:
     """Labels 1.0, 2.0, … become the integers they spell; labels such as 0.5 stay floats."""
-    with np.errstate(invalid="ignore"):  # 1e300 has no integer, and stays as it is
+    with np.errstate(invalid="ignore"):  # 1e300 does not fit into an integer, and stays a float
         integers = labels.astype(np.int64)
     return integers if np.array_equal(integers, labels) else labels

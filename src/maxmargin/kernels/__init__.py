@@ -1,8 +1,8 @@
-"""What k(x, z) is.
+"""The kernels k(x, z).
 
-A kernel is an immutable value that evaluates blocks of rows of X against each other in float64. It never sees labels or
-dual variables. The fast backends know the named kernels and evaluate them themselves; these methods are their
-reference, and all there is for a precomputed matrix or a callable.
+A kernel is an immutable value that evaluates blocks of rows of X against each other in float64. It never sees labels or dual
+variables. The fast backends evaluate the named kernels themselves; the methods here are their reference, and the only
+implementation for a precomputed matrix or a callable.
 """
 
 from maxmargin.kernels.base import FEW_FEATURES, UNIT_ROUNDOFF, Kernel, NamedKernel, centre_of, dwarfs_spread

@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 Matrix = NDArray[np.float64]
 
 UNIT_ROUNDOFF = 0.5 * float(np.finfo(float).eps)
-#: Squared distances from dot products are computed again, from differences, where less than this share of the norms is left.
+#: A squared distance from dot products that is below this share of the squared norms is computed again, from differences.
 NEAR_SHARE = 2.0**-10
-#: Up to this many features the distances of dense samples are sums of differences wherever every digit counts.
+#: Up to this many features, exact distances of dense samples are sums of differences.
 FEW_FEATURES = 64
-CENTRE_OF = 15  # samples
-LARGE_OFFSET = 16.0  # times the median squared distance from the centre: an offset whose square is larger costs digits
+SAMPLES_FOR_CENTRE = 15  # samples whose median is the centre
+LARGE_OFFSET = 16.0  # an offset costs digits if its square is above this many times the median squared distance from the centre
 
 
 class Kernel(ABC):
@@ -39,30 +39,30 @@ class Kernel(ABC):
         return np.array([self.block(A[i : i + 1], A[i : i + 1])[0, 0] for i in range(A.shape[0])])
 
     def require_defined(self, A: Any, B: Any) -> None:
-        """ValueError if the kernel has no value for some sample of A and some of B."""
+        """Raise a ValueError if the kernel is not defined for some pair of samples from A and B."""
         return None
 
     def sizes(self, A: Any) -> NDArray[np.float64] | float:
-        """Numbers s with |k(a, b)| <= s_a s_b for all samples; a number if they are all the same."""
+        """Numbers s with |k(a, b)| <= s_a s_b for all samples; a single number if they are all the same."""
         return float(np.sqrt(np.abs(self.diag(A)).max(initial=0.0)))
 
     def rounding(self, n_terms: int) -> float:
-        """r such that k(a, b) of samples with so many features, computed in float64, is off by at most r s_a s_b."""
-        return 0.0  # a kernel that is not known is taken at its word
+        """A number r such that k(a, b) of samples with `n_terms` features, computed in float64, is off by at most r s_a s_b."""
+        return 0.0  # the values of a precomputed or callable kernel are taken as exact
 
     def rounding_of_products(self, squared_norms: NDArray[np.float64], n_terms: int) -> NDArray[np.float64] | float:
-        """Numbers t such that k(a, b) is off by at most t_a + t_b more, if it is computed from dot products of samples with
-        these norms instead of from differences."""
+        """Numbers t such that k(a, b) has a further error of at most t_a + t_b if it is computed from dot products of samples
+        with these norms instead of from differences."""
         return 0.0
 
     def exact_block(self, A: Any, B: Any) -> Matrix:
-        """`block`, as exact as float64 allows."""
+        """Like `block`, as exact as float64 allows."""
         return self.block(A, B)
 
 
 def dwarfs_spread(centre: NDArray[np.float64], X: NDArray[Any]) -> bool:
     """Whether samples are much farther from the origin than from their centre."""
-    spread = float(np.median(np.square(X[:CENTRE_OF] - centre).sum(axis=1)))
+    spread = float(np.median(np.square(X[:SAMPLES_FOR_CENTRE] - centre).sum(axis=1)))
     return bool(centre @ centre > LARGE_OFFSET * spread)
 
 
@@ -73,7 +73,7 @@ def centre_of(X: NDArray[Any]) -> NDArray[np.float64]:
     subtracting it leaves nothing of the others.
     """
     n = X.shape[0]
-    few = np.asarray(X[:: max(1, n // CENTRE_OF)][:CENTRE_OF], dtype=np.float64)
+    few = np.asarray(X[:: max(1, n // SAMPLES_FOR_CENTRE)][:SAMPLES_FOR_CENTRE], dtype=np.float64)
     return np.asarray(np.sort(few, axis=0)[len(few) // 2])
 
 
@@ -84,11 +84,11 @@ class NamedKernel(Kernel):
 
     @abstractmethod
     def pairing(self, A: Any, B: Any) -> Matrix:
-        """That number for all pairs, in float64; it does not depend on the parameters of the kernel."""
+        """The dot product or distance for all pairs of samples, in float64; it does not depend on the kernel's parameters."""
 
     @abstractmethod
     def of_pairing(self, values: NDArray[Any]) -> NDArray[Any]:
-        """The kernel where the pairing has these values, in their arithmetic."""
+        """The kernel values for these values of the pairing, in their arithmetic."""
 
     def block(self, A: Any, B: Any) -> Matrix:
         return self.of_pairing(self.pairing(A, B))

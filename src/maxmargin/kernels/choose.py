@@ -1,4 +1,4 @@
-"""From the words of a user to a kernel."""
+"""Make a kernel from the user's parameters."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ KERNEL_NAMES = ("linear", "poly", "rbf", "laplacian", "exponential", "sigmoid", 
 def make_kernel(
     kernel: str | Callable[..., Any], gamma: float = 1.0, coef0: float = 0.0, degree: float = 3
 ) -> Kernel:
-    """The kernel of that name (or around that callable) with the parameters it uses."""
+    """The kernel with this name, or around this callable, with those of the parameters that it uses."""
     if callable(kernel):
         return Custom(kernel)
     match kernel:
@@ -49,7 +49,7 @@ def resolve_gamma(
     X: Any,
     weights: NDArray[np.float64] | None = None,
 ) -> float:
-    """gamma as a number: 'scale' is 1 / (n_features Var(X)), 'auto' is 1 / n_features; sigma says it the other way.
+    """gamma as a number: 'scale' is 1 / (n_features Var(X)), 'auto' is 1 / n_features; a given sigma determines it instead.
 
     With weights the variance is that of a training set in which each sample occurs as often as it weighs.
     """
@@ -58,10 +58,10 @@ def resolve_gamma(
     if not isinstance(gamma, str):
         return float(gamma)
     if not isinstance(kernel, str) or kernel in ("linear", "precomputed"):
-        return 1.0  # they have none
+        return 1.0  # these kernels have no gamma
     if gamma == "auto":
         return 1.0 / int(X.shape[1])
-    with np.errstate(over="ignore", invalid="ignore"):  # whoever makes the kernel matrix will complain
+    with np.errstate(over="ignore", invalid="ignore"):  # the error is raised where the kernel matrix is made
         variance = _variance(X, weights)
     return 1.0 / (int(X.shape[1]) * variance) if variance > 0 else 1.0
 

@@ -1,4 +1,4 @@
-"""Kernels that only the user knows: a matrix, or a function of blocks."""
+"""Kernels that the user provides: a precomputed matrix, or a function of blocks."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from maxmargin.kernels.base import Kernel, Matrix
 
 @dataclass(frozen=True)
 class Precomputed(Kernel):
-    """The samples are rows of the kernel matrix, and the column of a training sample is its number.
+    """A precomputed kernel: samples are rows of the kernel matrix, and the number of a training sample is its column.
 
-    The training side of a block is therefore an array of sample numbers; `gram.BlockGram` sees to that.
+    The training side of a block is therefore an array of sample numbers, which `gram.BlockGram` provides.
     """
 
     name: ClassVar[str] = "precomputed"
@@ -55,6 +55,6 @@ class Custom(Kernel):
         return values
 
     def diag(self, A: Any) -> NDArray[np.float64]:
-        rows = 64  # small square blocks: the diagonal of each is wanted, the rest is not
+        rows = 64  # small square blocks, of which only the diagonal is used
         parts = [np.diag(self.block(A[i : i + rows], A[i : i + rows])) for i in range(0, A.shape[0], rows)]
         return np.concatenate(parts) if parts else np.empty(0)

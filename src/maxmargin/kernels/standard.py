@@ -26,10 +26,10 @@ from maxmargin.kernels.base import FEW_FEATURES, NEAR_SHARE, UNIT_ROUNDOFF, Matr
 
 PAIRS_AT_ONCE = 4096
 ROWS_AT_ONCE = 512
-ROUNDING = 1e-13  # of a dot product in float64, relative to the norms
+ROUNDING = 1e-13  # rounding error of a dot product in float64, relative to the norms
 
 def _wide(A: Any) -> Any:
-    """A in float64; CSR with 32-bit indices, which is all that scikit-learn's distances take."""
+    """A in float64; CSR with 32-bit indices, as scikit-learn's distances require."""
     if not sp.issparse(A):
         return np.asarray(A, dtype=np.float64)
     parts = (A.data.astype(np.float64), A.indices.astype(np.int32), A.indptr.astype(np.int32))
@@ -50,13 +50,13 @@ def squared_norms(A: Any) -> NDArray[np.float64]:
 
 
 def rough_squared_norms(A: Any) -> NDArray[np.float64]:
-    """The same in the arithmetic of A, which saves a copy: to six digits at least."""
+    """Like `squared_norms`, in the arithmetic of A, which saves a copy; accurate to at least six digits."""
     norms = np.asarray(A.multiply(A).sum(axis=1)).ravel() if sp.issparse(A) else np.einsum("ij,ij->i", A, A)
     return norms.astype(np.float64)
 
 
 def _squared_distances(A: Any, B: Any) -> Matrix:
-    """|a|^2 + |b|^2 - 2 a . b, centred so that less cancels; from differences where nearly everything does."""
+    """The squared distances |a|^2 + |b|^2 - 2 a . b of centred samples; from differences where nearly all digits would cancel."""
     if sp.issparse(A):
         P, Q = A, B
     else:
@@ -76,18 +76,18 @@ def _in_float64(A: Any) -> Any:
 
 
 def _rounding_of_distances(n_terms: int) -> float:
-    """Of a kernel exp(-gamma s) or exp(-gamma sqrt(s)), s a sum of squared differences: a relative error e of s moves it by at
-    most e max_t t exp(-t) < e / 2."""
+    """The rounding error of a kernel exp(-gamma s) or exp(-gamma sqrt(s)), s a sum of squared differences: a relative error e of
+    s changes the kernel by at most e max_t t exp(-t) < e / 2."""
     return (n_terms + 10) * UNIT_ROUNDOFF
 
 
 def _relative_error_of_products(n_terms: int) -> float:
-    """Of a squared distance that is not computed again from differences."""
+    """The relative error of a squared distance from dot products that is not computed again from differences."""
     return 2.0 * (n_terms + 3) * UNIT_ROUNDOFF / NEAR_SHARE
 
 
 def _exact_distances(A: Any, B: Any) -> Matrix:
-    """Squared distances from differences, as far as that is affordable."""
+    """Squared distances from differences, if there are few enough features; else from dot products."""
     if sp.issparse(A) or A.shape[1] > FEW_FEATURES:
         return _squared_distances(A, B)
     return np.asarray(cdist(_in_float64(A), _in_float64(B), "sqeuclidean"))
@@ -134,7 +134,8 @@ class Polynomial(NamedKernel):
         return self._power(self.gamma * squared_norms(A) + self.coef0)
 
     def _power(self, base: NDArray[Any]) -> NDArray[Any]:
-        """With a fraction for a degree a base below zero is one of zero, which rounding has moved (`require_defined`)."""
+        """base ** degree. With a fractional degree, a negative base is a zero that was rounded (`require_defined` refuses
+        others)."""
         return np.asarray((base if self._whole else np.maximum(base, 0)) ** self.degree)
 
     @property
@@ -158,7 +159,7 @@ class Polynomial(NamedKernel):
                 )
 
     def sizes(self, A: Any) -> NDArray[np.float64]:
-        """By Cauchy and Schwarz, gamma |a||b| + |c| <= sqrt((gamma |a|^2 + |c|) (gamma |b|^2 + |c|))."""
+        """Sizes by Cauchy and Schwarz: gamma |a||b| + |c| <= sqrt((gamma |a|^2 + |c|) (gamma |b|^2 + |c|))."""
         return (self.gamma * squared_norms(A) + abs(self.coef0)) ** (0.5 * self.degree)
 
     def rounding(self, n_terms: int) -> float:
@@ -239,7 +240,7 @@ class Exponential(NamedKernel):
         return _rounding_of_distances(n_terms)
 
     def rounding_of_products(self, squared_norms: NDArray[np.float64], n_terms: int) -> NDArray[np.float64]:
-        """As for `RBF`; the root of a squared distance s >= NEAR_SHARE (|a|^2 + |b|^2) is off by its error over 2 sqrt(s)."""
+        """Like `RBF`; the root of a squared distance s >= NEAR_SHARE (|a|^2 + |b|^2) is off by the error of s over 2 sqrt(s)."""
         absolute = (n_terms + 3) * UNIT_ROUNDOFF * self.gamma * np.sqrt(squared_norms / NEAR_SHARE)
         return np.minimum(absolute, 0.5 * _relative_error_of_products(n_terms))
 

@@ -1,10 +1,10 @@
 """Kernels as theory: what makes a function a kernel, and the feature maps behind some of them.
 
 A function k is a kernel, k(x, z) = phi(x) . phi(z) for some feature map phi, if and only if each of its matrices
-K_ij = k(x_i, x_j) is symmetric and positive semi-definite (Mercer). `mercer` looks at one such matrix: it can refute a
-kernel, with the coefficients that do so, and never prove one.
+K_ij = k(x_i, x_j) is symmetric and positive semi-definite (Mercer). `mercer` examines one such matrix: it can refute that k is a
+kernel, with coefficients as a witness, but never prove it.
 
-The maps here are explicit, for small degrees; that they grow so fast is why kernels are used:
+The feature maps here are explicit, for small degrees. Kernels are used because these maps grow so fast:
 
     polynomial_features   (gamma <x, z> + coef0)^degree      all monomials of exactly that degree, or up to it
     product_features      sum_{k <= degree} <x, z>^k         all ordered products of up to so many features
@@ -30,8 +30,8 @@ from maxmargin.kernels.choose import make_kernel
 
 Vector = NDArray[np.float64]
 
-ROUNDING = 8.0 * float(np.finfo(float).eps)  # times the size of a matrix and its largest value: counts as zero
-MOST_FEATURES = 1_000_000  # of an explicit map
+ROUNDING = 8.0 * float(np.finfo(float).eps)  # an eigenvalue below this times the size of a matrix and its largest value is zero
+MOST_FEATURES = 1_000_000  # largest number of features of an explicit map
 
 
 # --- Mercer --------------------------------------------------------------------------------------------------------
@@ -66,7 +66,7 @@ class MercerReport:
 
     @property
     def verdict(self) -> str:
-        """The sentence."""
+        """A sentence about whether the matrix refutes the kernel."""
         if not self.symmetric:
             return f"Not a kernel: k(x, z) and k(z, x) differ by {self.symmetry_error:.3g}."
         if not self.positive_semidefinite:
@@ -92,7 +92,7 @@ class MercerReport:
 
 
 def mercer(kernel: Kernel | str | Callable[..., Any] | Any, X: Any = None) -> MercerReport:
-    """Look at a kernel matrix; or at the matrix of a kernel (an object, a name, a callable) on the samples X."""
+    """Examine a kernel matrix, or the matrix of a kernel (an object, a name or a callable) on the samples X."""
     matrix = _matrix(kernel, X)
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not matrix.size:
         raise ValueError(f"the kernel matrix has shape {matrix.shape}: must be square, k(x_i, x_j) for all pairs of samples")

@@ -1,6 +1,6 @@
 """Choosing parameters: paths of C, and whole grids of (C, gamma, fold) over shared kernel matrices.
 
-Nothing here minimises anything itself. A fold is the whole problem with weight zero on the samples that are held out, so
+No solver is here. A fold is the whole problem with weight zero on the samples that are held out, so
 one kernel matrix serves all folds and all C, and one matrix of distances serves all gamma.
 """
 

@@ -5,8 +5,8 @@
             for each C, ascending    starts from the solution before it
                 solve, certify, score on the samples that were held out
 
-A chain needs no rows of its own: held-out samples are variables whose box has no width, and when the solver has kept the
-gradient up to date, it holds their decision values too.
+A chain needs no kernel rows of its own: held-out samples are variables with a box of zero width, and an up-to-date gradient of
+the solver contains their decision values too.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from maxmargin.backends import Backend
 from maxmargin.certificates import combine
 from maxmargin.control import Control, Stop
 from maxmargin.formulations import DualProblem
-from maxmargin.gram import NOWHERE, Gram, rounding_of_distances, terms_of
+from maxmargin.gram import NO_CENTRE, Gram, rounding_of_distances, terms_of
 from maxmargin.kernels import Kernel, NamedKernel, rough_squared_norms
 from maxmargin.model_selection.tasks import Answers, Task
 from maxmargin.solution import Solution, Status
@@ -34,31 +34,31 @@ from maxmargin.training import make_case, settle
 
 Mask = NDArray[np.bool_]
 
-#: Up to this many samples a kernel matrix is kept as a whole, and chains run side by side; beyond, one after the other.
-WHOLE = 8192
-#: Rows and columns in which a kernel matrix is compared with fresh entries, and how far it may be off.
-CHECKED, CHECKED_TO = 16, 1e-9
-#: Of the support vectors in a first guess at the solution.
-FIRST_SHARE = 0.25
+#: Up to this many samples a kernel matrix is stored as a whole, and chains run side by side; with more, one after the other.
+LARGEST_WHOLE_MATRIX = 8192
+#: Random rows and columns in which a kernel matrix is compared with newly computed entries, and the largest relative difference.
+CHECKED_ENTRIES, LARGEST_DIFFERENCE = 16, 1e-9
+#: Share of the support vectors that stand for all of them in the first guess at a solution.
+SHARE_OF_FIRST_GUESS = 0.25
 
 
 @dataclass(frozen=True)
 class Fit:
-    """One point of the grid on one fold."""
+    """The result of one point of the grid on one fold."""
 
     kernel: int
     point: int
     fold: int
     score: float
     relative_gap: float
-    status: Status | None  # None, and NaN for the numbers, where it was rejected as hopeless
+    status: Status | None  # None, with NaN for the numbers, if the point was rejected as hopeless
     fit_seconds: float
     score_seconds: float
 
 
 @dataclass(frozen=True)
 class Grid:
-    """What is to be fitted: `points` are the parameters other than the kernel's, in the order in which one helps the next."""
+    """A grid to fit: `points` are the parameters other than the kernel's, in an order in which each solution helps the next."""
 
     task: Task
     X: Any
@@ -69,17 +69,17 @@ class Grid:
     backend: Backend
     stop: Stop
     cache_bytes: int
-    #: Whether a fit (kernel, point) is not worth doing any more: asked before each, if given.
+    #: A function, called before each fit, that says whether the fit (kernel, point) can no longer become the best.
     hopeless: Callable[[int, int], bool] | None = None
 
     def __len__(self) -> int:
         return len(self.kernels) * len(self.points) * len(self.folds)
 
     def run(self, control: Control) -> Generator[Fit, None, None]:
-        """The fits, as they are done, until all are or the control ends it."""
+        """Yield the fits as they are done, until all are done or the control ends the run."""
         n = self.X.shape[0]
         with self.backend.session(n * n):
-            side_by_side = n <= WHOLE and isinstance(self.kernels[0], NamedKernel)
+            side_by_side = n <= LARGEST_WHOLE_MATRIX and isinstance(self.kernels[0], NamedKernel)
             yield from self._run_side_by_side(control) if side_by_side else self._run_in_turn(control)
 
     def _run_in_turn(self, control: Control) -> Iterator[Fit]:
@@ -89,13 +89,13 @@ class Grid:
                 yield from self._chain(k, gram, fold, control.share())
 
     def _run_side_by_side(self, control: Control) -> Iterator[Fit]:
-        """Chains of two kernels at a time, so that a thread that is done with one kernel goes on with the next; of more only if
-        there are more threads than chains."""
+        """Run the chains of two kernels at a time, so that a thread that has finished with one kernel goes on with the next; of
+        more kernels only if there are more threads than chains."""
         done: queue.SimpleQueue[Fit] = queue.SimpleQueue()
         assert isinstance(self.kernels[0], NamedKernel)
         pairing = self.backend.pairing(self.kernels[0], self.X)
         threads = self.backend.n_threads
-        few = max(threads, len(self.folds) - threads + 1)  # chains left: all of the same kernel, or soon a thread has none
+        few = max(threads, len(self.folds) - threads + 1)  # with fewer chains left a thread would soon be idle
 
         def chain(k: int, gram: Gram, fold: int) -> None:
             for fit in self._chain(k, gram, fold, control.share()):
@@ -121,30 +121,31 @@ class Grid:
             yield from self._wait(running, 0, done)
 
     def _rounding_of_distances(self, kernel: NamedKernel) -> float:
-        """By how much a kernel value is off besides, if distances come from dot products (`rounding_of_distances` has it for the
-        sums of some of them)."""
+        """A bound on the further error of a kernel value if distances come from dot products (`rounding_of_distances` has it for
+        kernel sums)."""
         if not kernel.shift_invariant:
             return 0.0
         farthest = self.X[[int(rough_squared_norms(self.X).argmax())]]
-        return 2.0 * float(np.max(rounding_of_distances(kernel, NOWHERE, farthest, farthest, np.ones((1, 1)))))
+        return 2.0 * float(np.max(rounding_of_distances(kernel, NO_CENTRE, farthest, farthest, np.ones((1, 1)))))
 
     def _check_entries(self, gram: Gram, kernel: NamedKernel) -> None:
-        """Certificates read the matrix, so some of its entries are compared with ones that are computed by themselves."""
+        """Compare some entries of the matrix, which certificates read, with entries computed independently."""
         n = self.X.shape[0]
-        rows, columns = np.random.default_rng(n).integers(n, size=(2, CHECKED)).astype(np.int32)
+        rows, columns = np.random.default_rng(n).integers(n, size=(2, CHECKED_ENTRIES)).astype(np.int32)
         fresh, kept = kernel.block(self.X[rows], self.X[columns]), gram.entries(rows, columns)
         off = float(np.abs(fresh - kept).max())
-        if off > CHECKED_TO * max(1.0, float(np.abs(fresh).max())):
+        if off > LARGEST_DIFFERENCE * max(1.0, float(np.abs(fresh).max())):
             raise ArithmeticError(f"a kernel matrix of the grid is off by {off:.3g}, and nothing that it proves would hold")
 
     def _turns(self) -> list[tuple[int, Kernel]]:
-        """The kernels, those with the most support vectors first, so that the threads end together: a larger gamma makes samples
-        less alike. But these are also the worst, and the better ones come first where a score can make others hopeless."""
+        """The order of the kernels: those with the most support vectors first, so that the threads end together. These are the
+        kernels with a large gamma, which makes samples less alike. They are also the worst; if a score can make other points
+        hopeless, the better kernels come first."""
         sign = -1.0 if self.hopeless is None else 1.0
         return sorted(enumerate(self.kernels), key=lambda one: sign * getattr(one[1], "gamma", 1.0))
 
     def _wait(self, running: set[Future[None]], at_most: int, done: queue.SimpleQueue[Fit]) -> Iterator[Fit]:
-        """Until no more than so many chains run: what they finish meanwhile."""
+        """Wait until at most `at_most` chains run, and yield the fits that they finish meanwhile."""
         while True:
             while not done.empty():
                 yield done.get()
@@ -153,10 +154,10 @@ class Grid:
             finished, _ = wait(running, timeout=0.05, return_when=FIRST_COMPLETED)
             running -= finished
             for future in finished:
-                future.result()  # raises what the chain raised
+                future.result()  # raise the error of the chain, if any
 
     def _chain(self, k: int, gram: Gram, fold: int, control: Control) -> Iterator[Fit]:
-        """One kernel and one fold, all points."""
+        """Fit all points of one kernel on one fold."""
         held_out, parts = self.folds[fold], self.task.parts(gram)
         last = None
         for point, parameters in enumerate(self.points):
@@ -175,7 +176,7 @@ class Grid:
             trained = [settle(FAST, *one, self.backend, self.stop, control) for one in zip(cases, claims, strict=True)]
             solutions, proofs = [solution for solution, _ in trained], [proof for _, proof in trained]
             trouble = [solution.status for solution in solutions if not solution.status.converged]
-            if trouble and control.ended() is not None:  # it was cut short
+            if trouble and control.ended() is not None:  # the fit was ended early
                 return
             fitted = time.perf_counter()
             answers = self.task.answer(problems, solutions, proofs, held_out, self.kernels[k], self.X, self.backend)
@@ -186,12 +187,12 @@ class Grid:
             yield Fit(k, point, fold, score, gap, status, fitted - started, time.perf_counter() - fitted)
 
     def _begin(self, problem: DualProblem, gram: Gram, control: Control) -> Solution:
-        """From zero; or, where C is so small that most duals end at a bound, from where two steps of Frank and Wolfe lead. In
-        the first of them a few support vectors stand for all."""
+        """Solve the first problem of a chain: from zero or, if C is so small that most duals end at a bound, from the point to
+        which two steps of Frank and Wolfe's method lead. In the first step a few support vectors stand for all."""
         start = known = None
         if problem.shift is None and gram.remembers:
             point = problem.vertex(problem.linear)
-            for share in (FIRST_SHARE, 1.0):
+            for share in (SHARE_OF_FIRST_GUESS, 1.0):
                 support = np.flatnonzero(point).astype(np.int32)[:: round(1.0 / share)]
                 gradient = problem.linear.copy()
                 gram.accumulate(support, point[support] / share, gradient)
@@ -204,7 +205,7 @@ class Grid:
     def _go_on(
         self, problem: DualProblem, gram: Gram, before: DualProblem, solution: Solution, control: Control
     ) -> Solution:
-        """From the solution of the problem before; in float64 if that was."""
+        """Solve the next problem of a chain from the solution of the one before; in float64 if that was in float64."""
         beta, gradient = solution.beta, solution.gradient
         if solution.arithmetic.startswith("float64"):
             gram = gram.in_float64()

@@ -19,11 +19,11 @@ from maxmargin.model_selection.axes import numbers
 
 @dataclass(frozen=True)
 class Path:
-    """The machines, C ascending."""
+    """The machines of a path, in ascending order of C."""
 
     Cs: NDArray[np.float64]
     machines: tuple[Any, ...]
-    scores: NDArray[np.float64]  # on the validation set, or on the training set without one
+    scores: NDArray[np.float64]  # on the validation set; without one, on the training set
 
     @property
     def certificates(self) -> list[Certificate]:
@@ -31,7 +31,7 @@ class Path:
 
     @property
     def coefficients(self) -> NDArray[np.float64]:
-        """A row of signed dual coefficients per C and machine row, a column per training sample."""
+        """The signed dual coefficients: a row for each C and each row of `dual_coef_`, a column for each training sample."""
         n = self.machines[0].shape_fit_[0]
         rows = []
         for machine in self.machines:
@@ -46,7 +46,7 @@ class Path:
         return np.stack([machine.intercept_ for machine in self.machines])
 
     def best(self) -> Any:
-        """The machine with the highest score, the one with the smallest C of several."""
+        """The machine with the highest score; of several, the one with the smallest C."""
         return self.machines[int(np.argmax(self.scores))]
 
 

@@ -1,4 +1,4 @@
-"""The whole grid of C and gamma by cross-validation, with the results that scikit-learn's GridSearchCV gives."""
+"""Search over a grid of C and gamma by cross-validation, with the results of scikit-learn's GridSearchCV."""
 
 from __future__ import annotations
 
@@ -35,31 +35,32 @@ Mask = NDArray[np.bool_]
 #: The default range of C, in powers of ten, and of gamma around 1 / (n_features * X.var()).
 C_RANGE = (-2.0, 3.0)
 GAMMA_RANGE = (-2.5, 2.0)
-BEST_POSSIBLE = 1.0  # score: of accuracy, R^2 and all others that have a name, except these
+BEST_POSSIBLE = 1.0  # the largest possible score of accuracy, R^2 and all other named scorers, except UNBOUNDED_SCORES
 UNBOUNDED_SCORES = ("mutual_info_score", "positive_likelihood_ratio")
-ROUNDING = 1e-12  # of a mean score
+ROUNDING = 1e-12  # rounding error of a mean score
 BEST = ("best_estimator_", "best_index_", "best_score_", "best_params_")
 
 
 class GridSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
-    """The base of SVCCV and SVRCV, which bring the machine and what it learns."""
+    """The base class of SVCCV and SVRCV, which add the machine and its task."""
 
     status_: Status
     best_params_: dict[str, float]
 
     @abstractmethod
     def _template(self) -> SVC | SVR:
-        """The machine with its parameters, except those of the grid."""
+        """The machine with all parameters except those of the grid."""
 
     @abstractmethod
     def _task(self, template: Any, y: Any, weights: Vector) -> tuple[Task, NDArray[Any]]:
-        """What is learned, and the targets."""
+        """The learning task, and the targets."""
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None, groups: Any = None) -> Self:
         """Fit the grid, then the best machine on all samples.
 
-        Ctrl-C, ``max_seconds`` and callbacks keep what is done: ``cv_results_`` has NaN where nothing is. Of the points that
-        are done on all folds the best is fitted nevertheless, except after Ctrl-C, which is raised again.
+        If Ctrl-C, ``max_seconds`` or a callback ends the search early, the finished fits are kept, and ``cv_results_`` has NaN
+        for the others. The best of the points that are finished on all folds is still fitted on all samples, except after Ctrl-C,
+        which is raised again.
         """
         self._check_parameters()
         callbacks = [*(self.callbacks or ()), *([ProgressBar()] if self.verbose else ())]
@@ -76,7 +77,7 @@ class GridSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         results = _Results(axes, points, len(folds))
         ordered = samples[np.ix_(task.order, task.order)] if self.kernel == "precomputed" else samples[task.order]
         if self.kernel == "linear" and template.fit_intercept and not sp.issparse(samples):
-            ordered = ordered - centre_of(ordered)  # which saves the digits of the others where one feature is large
+            ordered = ordered - centre_of(ordered)  # saves digits where one feature is large
         kernels = [make_kernel(self.kernel, gamma, float(self.coef0), self.degree) for gamma in axes["gamma"]]
         for kernel in kernels:
             kernel.require_defined(ordered, ordered)
@@ -109,7 +110,7 @@ class GridSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def _check_parameters(self) -> None:
-        """Those of the search; the machine checks its own."""
+        """Check the parameters of the search; the machine checks its own."""
         validation.callbacks(self.callbacks)
         if self.max_seconds is not None:
             validation.positive("max_seconds", self.max_seconds)
@@ -128,7 +129,8 @@ class GridSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     def _scorer(
         self, classifier: bool, X: Any, targets: NDArray[Any], weights: Vector | None
     ) -> Callable[[Answers, Mask], float]:
-        """The score of the answers about held-out samples; weighted if the samples are and the scorer can, as in GridSearchCV."""
+        """A function that scores answers about held-out samples; weighted if the samples are and the scorer can, as in
+        GridSearchCV."""
         scorer = check_scoring(ClassAnswers() if classifier else ValueAnswers(), scoring=self.scoring)
 
         def score(answers: Answers, held_out: Mask) -> float:
@@ -144,7 +146,7 @@ class GridSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         return score
 
     def _axes(self, template: Any, X: Any, weights: Vector | None) -> tuple[dict[str, list[float]], list[dict[str, float]]]:
-        """The values of each parameter, and the points without gamma in the order in which one solution helps the next."""
+        """The values of each parameter, and the points without gamma in an order in which each solution helps the next."""
         template._resolve_kernel(X, weights)
         axes = {"C": geometric_or_given("Cs", self.Cs, C_RANGE, 1.0), **self._more_axes()}
         points = sorted(ParameterGrid(axes), key=lambda point: (*(point[name] for name in axes if name != "C"), point["C"]))
@@ -176,7 +178,7 @@ class GridSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         return folds
 
     def _keep(self, results: _Results, control: Control) -> None:
-        for name in BEST:  # of an earlier fit
+        for name in BEST:  # remove the results of an earlier fit
             self.__dict__.pop(name, None)
         self.n_splits_ = results.n_folds
         self.cv_results_ = results.table()
@@ -213,7 +215,7 @@ class GridSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         return float(check_scoring(self._best(), scoring=self.scoring)(self._best(), X, y, **weighted))
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """What the best machine predicts."""
+        """The predictions of the best machine."""
         return np.asarray(self._best().predict(X))
 
     @property
@@ -236,13 +238,13 @@ class SVCCV(ClassifierMixin, GridSearch):  # type: ignore[misc]
     Parameters
     ----------
     Cs, gammas : int or sequence of floats, default=10
-        The values to try; a number of them means a geometric range, for gamma around ``"scale"`` (and one value if the
-        kernel has no gamma).
+        The values to try, or their number: then they form a geometric range, for gamma around ``"scale"`` (a kernel without
+        gamma has one value).
     cv, scoring, refit
-        As in :class:`sklearn.model_selection.GridSearchCV`; one scorer, that asks for predictions or decisions, and splits that
+        As in :class:`sklearn.model_selection.GridSearchCV`, with one scorer, which uses predictions or decisions, and splits that
         leave no sample out.
     reject_hopeless : bool, default=False
-        Skip the folds of a point that could not become the best even if it scored 1 on all of them; they are NaN in
+        Skip the remaining folds of a point that could not become the best even with a score of 1 on all of them; they are NaN in
         ``cv_results_``. The best point is the same.
     kernel, degree, coef0, loss, class_weight, multi_class, fit_intercept, tol, gap_tol, cache_size, backend
         As in :class:`SVC`.
@@ -252,11 +254,11 @@ class SVCCV(ClassifierMixin, GridSearch):  # type: ignore[misc]
     Attributes
     ----------
     cv_results_ : dict
-        As GridSearchCV gives it, with the relative duality gap of each fit besides (``split0_relative_gap``, ...).
+        As in GridSearchCV, with the relative duality gap of each fit in addition (``split0_relative_gap``, ...).
     best_params_, best_score_, best_index_, best_estimator_, n_splits_, classes_
-        As GridSearchCV gives them.
+        As in GridSearchCV.
     status_ : Status
-        Converged if all fits are, those of the folds and the last one; else how the first of the others ended.
+        Converged if all fits have converged, those of the folds and the last one; else the status of the first that has not.
     """
 
     def __init__(
@@ -328,7 +330,7 @@ class SVCCV(ClassifierMixin, GridSearch):  # type: ignore[misc]
         return np.asarray(self._best().decision_function(X))
 
     def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
-        """The score of the best machine by `scoring`: the accuracy, if nothing else was said."""
+        """The score of the best machine by `scoring`; the accuracy by default."""
         return self._score(X, y, sample_weight)
 
 
@@ -403,12 +405,12 @@ class SVRCV(RegressorMixin, GridSearch):  # type: ignore[misc]
         return Regression(template, targets, weights), targets
 
     def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
-        """The score of the best machine by `scoring`: R^2, if nothing else was said."""
+        """The score of the best machine by `scoring`; R^2 by default."""
         return self._score(X, y, sample_weight)
 
 
 class _Results:
-    """What is known of the grid."""
+    """The results of the grid so far."""
 
     def __init__(self, axes: Mapping[str, list[float]], points: Sequence[Mapping[str, float]], n_folds: int) -> None:
         self.axes, self.points, self.n_folds = axes, points, n_folds
@@ -416,10 +418,10 @@ class _Results:
         self.scores, self.gaps, self.fit_seconds, self.score_seconds = (np.full(shape, np.nan) for _ in range(4))
         self.n_missing = self.scores.size
         self.largest_gap = 0.0
-        self.trouble: list[Status] = []  # of fits that did not converge
+        self.trouble: list[Status] = []  # statuses of fits that have not converged
 
     def status(self, tol: float) -> Status:
-        """What may be said of all fits together."""
+        """The status of all fits together."""
         if self.trouble:
             return self.trouble[0]
         return Status.CONVERGED if np.isfinite(tol) else Status.GAP_REACHED
@@ -434,7 +436,7 @@ class _Results:
         self.largest_gap = float(np.fmax(self.largest_gap, fit.relative_gap))  # NaN if the point was rejected
 
     def hopeless(self, kernel: int, point: int) -> bool:
-        """Whether the mean of this point stays below the best known one even if all its other folds score 1."""
+        """Whether the mean score of a point stays below the best one so far even if all its other folds score 1."""
         means = self.scores.mean(axis=2)  # NaN where a fold is missing
         if np.isnan(means).all():
             return False

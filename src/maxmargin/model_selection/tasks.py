@@ -1,4 +1,4 @@
-"""What is learned on a grid: how a fold and its parameters become dual problems, and their solutions become predictions."""
+"""The learning tasks of a grid: dual problems from a fold and its parameters, and predictions from their solutions."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ class Task(ABC):
 
     @abstractmethod
     def formulate(self, held_out: Mask, parameters: Mapping[str, float]) -> list[DualProblem]:
-        """The machines trained without the samples that are held out (in the order of the matrix)."""
+        """The dual problems of the machines, trained without the held-out samples (a mask in the order of the matrix)."""
 
     @abstractmethod
     def can_train_without(self, held_out: Mask) -> bool:
-        """Whether enough is left to train on."""
+        """Whether the other samples are enough to train on."""
 
     @abstractmethod
     def parts(self, gram: Gram) -> list[Gram]:
@@ -56,11 +56,11 @@ class Task(ABC):
         X: Any,
         backend: Backend,
     ) -> Answers:
-        """What the trained machines say about the samples that were held out. X is in the order of the matrix."""
+        """The answers of the trained machines for the held-out samples. X is in the order of the matrix."""
 
 
 class Answers(BaseEstimator):  # type: ignore[misc]
-    """A fitted model as a scorer sees it, whose answers are known beforehand."""
+    """A stand-in for a fitted model, for scorers: its predictions are stored."""
 
     def __init__(self, predictions: Any = None, decisions: Any = None, classes: Any = None) -> None:
         self.predictions = predictions
@@ -75,7 +75,7 @@ class Answers(BaseEstimator):  # type: ignore[misc]
 
 
 class ClassAnswers(ClassifierMixin, Answers):  # type: ignore[misc]
-    """The same of a classifier."""
+    """Answers of a classifier."""
 
     @property
     def classes_(self) -> Any:
@@ -92,7 +92,7 @@ class ClassAnswers(ClassifierMixin, Answers):  # type: ignore[misc]
 
 
 class ValueAnswers(RegressorMixin, Answers):  # type: ignore[misc]
-    """The same of a regression."""
+    """Answers of a regression."""
 
 
 class Classification(Task):
@@ -145,7 +145,7 @@ class Classification(Task):
         else:
             values = [_values(p, s)[held_out] for p, s in zip(problems, solutions, strict=True)]
             decisions = np.stack(values, axis=1) + biases
-            if n_classes > 2:  # a class of which all samples are held out is nobody's
+            if n_classes > 2:  # a class whose samples are all held out is never predicted
                 decisions[:, [not (problem.upper > 0.0).any() for problem in problems]] = -np.inf
         chosen = self._classes[self._template._choose(decisions)]
         if n_classes == 2:
@@ -185,7 +185,7 @@ class Regression(Task):
 
 
 def _with(template: Machine, parameters: Mapping[str, float]) -> Machine:
-    """The machine with these parameters; a plain copy, as scikit-learn's clone takes longer than many a fit."""
+    """A copy of the machine with these parameters; not by scikit-learn's clone, which takes longer than many a fit."""
     machine = copy(template)
     for name, value in parameters.items():
         setattr(machine, name, value)
@@ -193,5 +193,5 @@ def _with(template: Machine, parameters: Mapping[str, float]) -> Machine:
 
 
 def _values(problem: DualProblem, solution: Solution) -> Vector:
-    """K beta, at the held-out samples too: the gradient less the linear term (they have beta = 0, so no shift)."""
+    """K beta, at the held-out samples too: the gradient less the linear term (the shift has no effect there, as beta = 0)."""
     return solution.gradient - problem.linear

@@ -1,4 +1,4 @@
-"""Pictures of fitted machines: where they decide, what holds them up, how they converged.
+"""Pictures of fitted machines: their decision boundaries, their support vectors, their convergence.
 
     decision_boundary   regions, the line f = 0, the margins f = ±1, the support vectors
     gap_trace           duality gap and KKT violation over the seconds of the fit
@@ -10,14 +10,14 @@
     kernel_profiles     k(x, z) over x
     kernel_matrix       k(x, z) for all pairs of samples
     smo_step            two alphas in their box: a step along the equality constraint, clipped
-    coordinate_path     the same two, one at a time
+    coordinate_path     coordinate ascent on the same two alphas, one at a time
     save                a figure to a file
 
 Everything drawn comes from public attributes and methods of a fitted estimator, or from the
-definitions in `geometry`, `losses` and `optimality`: this room asks, it does not compute. matplotlib
-is an extra (`pip install maxmargin[plot]`), imported when the first picture is drawn and not before.
+definitions in `geometry`, `losses` and `optimality`: nothing is computed here. matplotlib is an extra
+(`pip install maxmargin[plot]`), imported only when the first picture is drawn.
 
-May not enter: solvers, kernels, numerics, and any number that is made up here.
+May not enter: solvers, kernels, numerics, and numbers that do not come from a model.
 """
 
 from maxmargin.plots.boundary import decision_boundary

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 GRID = 240  # points along each side of the picture at which the model is asked
 GRID_BUDGET = 1 << 23  # numbers in the block of grid points asked at once (64 MiB)
 BORDER = 0.06  # empty border around the points, as a share of their range
-MOST_POINTS = 4000  # beyond this many the picture is ink; a fixed random choice is drawn
-SHADE_LIMIT = 2.0  # decision values from here on have full colour
+MOST_POINTS = 4000  # samples that are drawn; of more, a fixed random choice
+SHADE_LIMIT = 2.0  # decision values of this size and above have full colour
 SHADE = 0.42  # opacity of full colour
 LINE: dict[str, Any] = {"linestyle": "-", "linewidth": 1.8}
 DASHES: dict[str, Any] = {"linestyle": "--", "linewidth": 1.0}
@@ -103,7 +103,7 @@ def decision_boundary(
 
 @dataclass(frozen=True)
 class _View:
-    """A plane: `flatten` samples onto it, `lift` its points back to samples."""
+    """A plane to draw: `flatten` projects samples onto it, `lift` turns its points into samples."""
 
     flatten: Callable[[Any], NDArray[np.float64]]
     lift: Callable[[NDArray[np.float64]], NDArray[np.float64]]
@@ -148,7 +148,7 @@ class _Grid:
     def ask(
         self, answer: Callable[[Any], NDArray[Any]], lift: Callable[[Any], Any], n_features: int
     ) -> NDArray[Any]:
-        """Return answer(sample) at every lattice point, a block of points at a time."""
+        """Return `answer` at every lattice point, computed for a block of points at a time."""
         points = np.stack(np.meshgrid(self.x, self.y), axis=-1).reshape(-1, 2)
         n_blocks = -(-points.shape[0] * n_features // GRID_BUDGET)
         answers = [answer(lift(block)) for block in np.array_split(points, n_blocks)]
@@ -235,10 +235,10 @@ def _draw_support(
 
 
 def _point_size(n_points: int) -> float:
-    """Area of a point in square typographic points: smaller where they are many."""
+    """Area of a point in square typographic points: smaller if there are many points."""
     return float(np.clip(9000 / n_points, 8, 26))
 
 
 def _ring_weight(n_rings: int) -> float:
-    """Line width of a ring, as a share of the full one: thinner where they are many."""
+    """Line width of a ring, as a share of the full width: thinner if there are many rings."""
     return float(np.clip(np.sqrt(200 / max(n_rings, 1)), 0.5, 1.0))

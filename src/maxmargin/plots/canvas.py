@@ -1,4 +1,4 @@
-"""matplotlib at arm's length: imported late, one set of colours, figures to files."""
+"""What all pictures share: the late import of matplotlib, one set of colours, and writing figures to files."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Okabe and Ito, "Color universal design" (2008): told apart with any colour vision. The first two
-# are the two sides of a binary picture. Beyond seven classes: Tol's "muted" (2021).
+# Colours of Okabe and Ito, "Color universal design" (2008), which differ for any colour vision. The first
+# two are the two sides of a binary picture. Beyond seven classes: Tol's "muted" scheme (2021).
 FEW_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C8000")
 MANY_COLOURS = (
     "#332288", "#CC6677", "#117733", "#DDCC77", "#88CCEE",
@@ -19,7 +19,7 @@ MANY_COLOURS = (
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p")
 INK = "#222222"
 DOTS_PER_INCH = 160
-BELOW = 0.56  # inches from the axes to a legend under them: the numbers and the name of the axis are between
+LEGEND_DISTANCE = 0.56  # inches from the axes down to a legend, with room for the tick labels and the name of the axis
 
 
 def load_pyplot() -> Any:
@@ -47,10 +47,10 @@ def class_style(n_classes: int, index: int) -> dict[str, Any]:
 
 
 def legend_below(ax: Axes, columns: int = 2) -> None:
-    """A legend under the axes, clear of the words on it whatever the size of the picture."""
+    """Draw a legend under the axes, clear of their labels whatever the size of the picture."""
     from matplotlib.transforms import ScaledTranslation
 
-    down = ScaledTranslation(0.0, -BELOW, ax.figure.dpi_scale_trans)
+    down = ScaledTranslation(0.0, -LEGEND_DISTANCE, ax.figure.dpi_scale_trans)
     ax.legend(
         loc="upper center", bbox_to_anchor=(0.5, 0.0), bbox_transform=ax.transAxes + down, borderaxespad=0.0,
         frameon=False, fontsize=9, ncols=columns,
@@ -58,7 +58,7 @@ def legend_below(ax: Axes, columns: int = 2) -> None:
 
 
 def tidy(ax: Axes) -> None:
-    """Take away the lines that carry nothing."""
+    """Remove the upper and right frame lines, which carry no information."""
     ax.spines[["top", "right"]].set_visible(False)
     ax.tick_params(length=3, colors=INK)
 

@@ -12,7 +12,7 @@ from maxmargin.plots.canvas import FEW_COLOURS, INK, new_axes, tidy
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-HEADROOM = 3.0  # times the optimum: primal values above are cut off
+HEADROOM = 3.0  # primal values above this many times the optimum are cut off
 
 
 def duality_trace(model: Any, ax: Axes | None = None) -> Axes:

@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 NOT_DONE = "#dddddd"
-WIDE = 10.0  # the ratio of the ends of a cell that has no neighbour
+LONE_CELL_RATIO = 10.0  # the ratio of the ends of a cell that has no neighbour
 
 
 def heat_map(search: Any, ax: Axes | None = None) -> Axes:
-    """Draw the mean test scores of a fitted `SVCCV` or `SVRCV` over C and gamma, with a ring around the best; grey is what was
-    not done.
+    """Draw the mean test scores of a fitted `SVCCV` or `SVRCV` over C and gamma, with a ring around the best; points that were
+    not done are grey.
 
     Of a grid with more parameters, such as epsilon, the slice through the best point is drawn, and the title says so. The
     table is that of GridSearchCV, so a search of scikit-learn over C and gamma is drawn as well.
@@ -60,6 +60,6 @@ def _others(point: Mapping[str, Any]) -> dict[str, Any]:
 def _edges(values: NDArray[np.float64]) -> NDArray[np.float64]:
     """Where the cells around ascending values begin and end: halfway to the next, on a logarithmic scale."""
     if len(values) == 1:
-        return np.asarray(values[0] * np.array([WIDE**-0.5, WIDE**0.5]))
+        return np.asarray(values[0] * np.array([LONE_CELL_RATIO**-0.5, LONE_CELL_RATIO**0.5]))
     middle = np.sqrt(values[:-1] * values[1:])
     return np.concatenate([[values[0] ** 2 / middle[0]], middle, [values[-1] ** 2 / middle[-1]]])

@@ -1,4 +1,4 @@
-"""What a kernel looks like: as a function of one sample, and as the matrix of many."""
+"""Pictures of a kernel: as a function of one sample, and as a matrix."""
 
 from __future__ import annotations
 

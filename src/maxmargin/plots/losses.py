@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 MARGINS = np.linspace(-2.5, 3.5, 601)
-HIGHEST = 4.5  # where the picture is cut off
+HIGHEST = 4.5  # largest loss in the picture
 FORMULAS = {
     "mse": "MSE, ½(ty − 1)²",
     "squared error": "squared error, (ty − 1)²",

@@ -26,7 +26,7 @@ RINGS = {  # edge colour of a sample, and the words in the legend
 
 
 def margins(plane: Plane | Any, X: ArrayLike, y: ArrayLike, ax: Axes | None = None) -> Axes:
-    """Draw h = 0, the margins h = ±1, and the samples by the side they are on; straight ones with their slack.
+    """Draw the hyperplane h = 0, its margins h = ±1, and the samples by the side they are on; with slack, if it is straight.
 
     `plane` is a `geometry.Hyperplane`, or a fitted binary `SVC`; X has two features. Where the hyperplane is straight, a line
     runs from each sample with slack to its margin: its length is ξ / |w|.
@@ -39,7 +39,7 @@ def margins(plane: Plane | Any, X: ArrayLike, y: ArrayLike, ax: Axes | None = No
     _draw_lines(ax, plane, points)
     where = geometry.sides(plane, points, y)
     if (normal := _normal(plane)) is not None:
-        missing = (where == Side.INSIDE) | (where == Side.MISCLASSIFIED)  # what rounding leaves on the margin is no slack
+        missing = (where == Side.INSIDE) | (where == Side.MISCLASSIFIED)  # samples on the margin up to rounding have no slack
         _draw_slack(ax, normal, points[missing], signs[missing], geometry.slack(plane, points, y)[missing])
     for index, sign in enumerate((-1.0, 1.0)):
         mine = signs == sign
@@ -59,7 +59,7 @@ def margins(plane: Plane | Any, X: ArrayLike, y: ArrayLike, ax: Axes | None = No
 
 
 def _normal(plane: Plane) -> NDArray[np.float64] | None:
-    """w, if the hyperplane is one in the space of the samples."""
+    """The normal w, if the hyperplane is one in the space of the samples; else None."""
     if isinstance(plane, Hyperplane):
         return plane.w
     if isinstance(plane, FeatureHyperplane) and plane.machine is plane.model and plane.model.kernel == "linear":

@@ -1,4 +1,4 @@
-"""Machines along a path of C: how well they do, what holds them up, and how far each may be from its optimum."""
+"""Machines along a path of C: their scores, their support vectors, and their duality gaps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A plane to look at data of many features in: the one in which they vary most."""
+"""The plane in which data of many features are drawn: the one in which they vary most."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sklearn.decomposition import PCA
 
 
 def principal_plane(X: Any) -> tuple[PCA, tuple[str, str]]:
-    """Return the fitted first two principal components of X, and what to write on their axes."""
+    """Return the first two principal components of X as a fitted transformer, and the labels of the axes."""
     if X.shape[1] < 2:
         raise ValueError("X has 1 feature: a picture of a plane needs at least 2")
     plane = PCA(2, svd_solver="arpack" if issparse(X) else "auto", random_state=0).fit(X)

@@ -12,9 +12,9 @@ from maxmargin.plots.canvas import FEW_COLOURS, INK, legend_below, new_axes, tid
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-GRID = 160  # points along each side at which W is asked
-BORDER = 0.25  # of the box, around it
-LEVELS = 14
+GRID = 160  # points along each side at which W is computed
+BORDER = 0.25  # border around the box, as a share of its size
+LEVELS = 14  # contour lines of W
 
 
 def smo_step(pair: PairProblem, start: tuple[float, float], ax: Axes | None = None) -> Axes:
@@ -58,7 +58,7 @@ def coordinate_path(
 
 
 def _box(pair: PairProblem, ax: Axes | None) -> Axes:
-    """The contours of W, and the box."""
+    """Draw the contours of W, and the box."""
     from matplotlib.patches import Rectangle
 
     ax = new_axes(6.2, 6.0) if ax is None else ax

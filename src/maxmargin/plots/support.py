@@ -8,14 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
-AT_THE_BOUND = 1e-8  # relative distance to C below which a dual variable counts as being there
+AT_THE_BOUND = 1e-8  # relative distance to C below which a dual variable counts as being at C
 
 
 def free_support(model: Any) -> NDArray[np.bool_]:
-    """Return, for each support vector of a fitted `SVC`, whether some 0 < |β| < C: it is free.
+    """Return, for each support vector of a fitted `SVC`, whether it is free: whether 0 < |β| < C.
 
     Free support vectors lie on the margin, the others at the bound: on it, inside it or beyond.
-    With several classes one vector serves several machines; it is free if it is so in one of them.
+    With several classes one vector serves several machines; it is free if it is free in one of them.
     C is the bound of the vector's class; sample weights are not on the model and are not seen.
     With loss="squared_hinge" there is no bound, and every support vector is free.
     """

@@ -27,7 +27,7 @@ def gap_trace(model: Any, ax: Axes | None = None) -> Axes:
         (trace.gap, FEW_COLOURS[1], "duality gap (primal minus dual)"),
     ):
         height = np.asarray(values, dtype=float)
-        known = np.isfinite(height) & (height > 0)  # where it was not measured, and zero, no point
+        known = np.isfinite(height) & (height > 0)  # values not measured, and zeros, have no point
         if known.any():
             ax.plot(
                 seconds[known], height[known], color=colour, linewidth=1.6, marker=".",

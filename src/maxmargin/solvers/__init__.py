@@ -1,7 +1,7 @@
-"""How a DualProblem is minimised.
+"""The solvers, which minimise a DualProblem.
 
-A solver sees a problem, a Gram, a backend and when to stop. It never sees y or X, prints nothing, warns of nothing, and
-does not import scikit-learn.
+A solver sees a problem, a Gram, a backend and a stopping rule. It never sees y or X, prints nothing, issues no warnings, and does
+not import scikit-learn.
 
     block-smo      decomposition with second-order SMO: the fast one
     smo-simple     SMO with random partners, as in lectures          the dual, any kernel
@@ -35,9 +35,9 @@ from maxmargin.solvers.options import SolverOptions, make_options
 
 Vector = NDArray[np.float64]
 
-TOGETHER = 32  # small problems that are solved in one go, between two looks at the clock
+PROBLEMS_AT_ONCE = 32  # small problems that are solved in one call, between two looks at the clock
 FAST_SOLVERS = ("block-smo", "crammer-singer")
-FINITE_TOL = 1e-3  # of textbook solvers, which know no gap, where the gap alone is to decide
+FINITE_TOL = 1e-3  # tol of textbook solvers if the user's tol is infinite: they do not stop by the gap
 FAST = Choice("block-smo", "block-smo, the solver of the dual for every machine", continues=True)
 JOINT = Choice("crammer-singer", "crammer-singer, the solver of the dual of a machine of all classes", continues=True)
 
@@ -53,25 +53,25 @@ def solve_each(
     options: SolverOptions | None = None,
     orders: Sequence[NDArray[np.intp]] | None = None,
 ) -> Iterator[Solution]:
-    """The solutions of several problems over one kernel matrix, in their order, each when it is asked for; from `starts`
-    or, without them, from the start of each problem. `orders`, over and over, are those in which a solver that goes by the
-    order of the variables is to see them.
+    """Yield the solutions of several problems over one kernel matrix, in their order, from `starts` or, without them, from the
+    start of each problem. `orders`, repeated as often as necessary, are the orders in which a solver that depends on the order of
+    the variables sees them.
 
-    Small ones are solved ahead, many at a time, because each of them occupies one core only; not so if their steps are
-    limited, as the limit is for all of them. When the fit has to end, the problems still to come stay at zero.
+    Small problems are solved ahead, many at a time, because each of them occupies only one core; but not if the steps are
+    limited, because the limit is for all problems together. When the fit has to end, the remaining problems stay at zero.
     """
     may_batch = choice.name == "block-smo" and not control.limits_steps
     ahead: dict[int, Solution] = {}
     first = control.machine
     for index, (problem, gram) in enumerate(zip(problems, grams, strict=True)):
-        if may_batch and index % TOGETHER == 0:
-            some = slice(index, index + TOGETHER)
+        if may_batch and index % PROBLEMS_AT_ONCE == 0:
+            some = slice(index, index + PROBLEMS_AT_ONCE)
             control.begin_turn(first + index, len(problems[some]))
             if control.ended() is None:
                 begin = None if starts is None else starts[some]
                 ahead = block_smo.solve_small(problems[some], grams[some], backend, stop, control, begin)
         control.begin_turn(first + index)
-        solution = ahead.pop(index % TOGETHER, None)
+        solution = ahead.pop(index % PROBLEMS_AT_ONCE, None)
         if solution is not None and solution.status.converged:
             control.report(0, solution.violation, solution.trace.relative_gap(), 1.0)
             yield solution
@@ -94,7 +94,7 @@ def go_on(
     solution: Solution,
     gradient: NDArray[np.float64],
 ) -> Solution:
-    """Go on from a solution whose gradient was computed anew, with the fast solver of its kind of problem."""
+    """Continue from a solution, given its recomputed gradient, with the fast solver for this kind of problem."""
     known = solution.beta, gradient
     solver = crammer_singer.solve if isinstance(problem, CrammerSingerProblem) else block_smo.solve
     further = solver(problem, gram, backend, stop, control, solution.beta, known)
@@ -132,7 +132,7 @@ def _solve_one(
 
 
 def _untouched(problem: DualProblem, status: Status, start: Vector | None) -> Solution:
-    """Where a problem begins: there was no time for more."""
+    """The start of a problem as its solution: there was no time to solve it."""
     beta = np.zeros_like(problem.linear) if problem.start is None else problem.start
     beta = beta if start is None else problem.feasible(start)
     return Solution(beta, problem.linear.copy(), status, np.inf, 0, Trace(), "none", up_to_date=not beta.any())

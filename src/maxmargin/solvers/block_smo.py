@@ -45,28 +45,28 @@ Vector = NDArray[np.float64]
 Indices = NDArray[np.int32]
 
 TILE = 1536  # variables of a working set that is one tile
-POOL_SHARE = 0.125  # of all variables, in a working set that is a pool
-MORE = 0.5  # of a complete working set, added from the variables next to it: they are likely to become violators
-ALL_MORE = 100.0  # the same for a pool: as many as it holds
-FEW_MORE = 0.05  # the same where another iteration costs little, because kernel rows are remembered
+POOL_SHARE = 0.125  # size of a pool, as a share of all variables
+EXTRA_SHARE = 0.5  # variables added to a complete working set, as a share of it: those most likely to become violators next
+EXTRA_SHARE_OF_POOL = 100.0  # the same share for a pool: in effect no limit but the pool's own size
+EXTRA_SHARE_IF_CACHED = 0.05  # the same share where kernel rows are cached, so that another iteration costs little
 LARGEST_TILE = 3072  # variables of the tile that ends a float32 run, with those that rounding may have misplaced
-NEAR = 500.0  # times tol: the violation from which on gradients are corrected
-MOST_CORRECTIONS = 6  # of a float32 run before it goes on in float64
-INNER_REDUCTION = 0.1  # of the violation, by one inner solve
-LAST_REDUCTION = 0.01  # besides, where it is likely to be the last one
-FALLEN = 0.3  # of the violation before: how far it falls where the end is near
-NEGLIGIBLE = 0.25  # of tol: a variable this little on the wrong side is no violator
-SAFETY = 4.0  # times the largest rounding error of the gradient that was seen
-POLISH = 1e-12  # the violation to which a single float64 tile is solved
-ROUNDING = 2.0**-22  # of a float32 kernel entry, relative to the diagonal
-ENTRY_ROUNDING = 2.0**-24  # of an entry that was computed in float64 and then rounded: four standard deviations
-DRAWN = 256  # samples of each group that stand for all, where a start is looked for
+CORRECTION_RANGE = 500.0  # gradients are corrected in float64 once the violation is below this many times tol
+MOST_CORRECTIONS = 6  # corrections of a float32 run before it goes on in float64
+INNER_REDUCTION = 0.1  # factor by which one inner solve reduces the violation
+LAST_REDUCTION = 0.01  # further factor for an inner solve that is likely to be the last one
+FAST_FALL = 0.3  # a violation below this share of the one before shows that the end is near
+NEGLIGIBLE_VIOLATION = 0.25  # share of tol: a variable on the wrong side by less is not a violator
+SAFETY = 4.0  # factor on the largest rounding error of the gradient that was seen
+POLISHED_VIOLATION = 1e-12  # violation to which a single float64 tile is solved
+KERNEL_ROUNDING = 2.0**-22  # rounding error of a float32 kernel entry, relative to the diagonal
+ENTRY_ROUNDING = 2.0**-24  # rounding error of an entry computed in float64 and then rounded: four standard deviations
+SAMPLES_FOR_START = 256  # samples of each group that stand for all of it in the search for a start
 TINY = float(np.finfo(float).tiny)
-PROBE = 256  # variables of a first tile, from which it is learned how long kernel entries take
-SHARE_OF_TIME = 0.5  # of what is left, for the kernel matrix of a tile
-MOST_TIGHTENINGS = 12  # of tol, for the sake of the gap
-LEAST_TOLERANCE = 1e-15  # of the terms of a gradient: below it is rounding
-INDEFINITE = 1e-6  # relative negative curvature beyond rounding
+PROBE_SIZE = 256  # variables of the first tile, on which the time per kernel entry is measured
+SHARE_OF_TIME = 0.5  # share of the remaining time that the kernel matrix of one tile may take
+MOST_TIGHTENINGS = 12  # times that tol is lowered because the gap is too large
+LEAST_TOLERANCE = 1e-15  # smallest tolerance, relative to the terms of a gradient: smaller differences are rounding
+NEGATIVE_CURVATURE = 1e-6  # relative negative curvature that rounding does not explain
 
 
 def solve(
@@ -78,8 +78,8 @@ def solve(
     start: Vector | None = None,
     known: tuple[Vector, Vector] | None = None,
 ) -> Solution:
-    """Minimise `problem` over the kernel matrix `gram` from `start`, or the problem's own. `known` is a point near it and the
-    gradient there; without it that is zero, and the linear term."""
+    """Minimise `problem` over the kernel matrix `gram` from `start` (None: from the problem's own start). `known` is a point near
+    the start and the gradient at that point; by default the point is zero, where the gradient is the linear term."""
     if start is not None:
         beta = problem.feasible(start)
     elif problem.start is None:
@@ -92,7 +92,7 @@ def solve(
     if gram.is_tile and problem.shift is None:
         status = _solve_whole(run, stop)
     elif len(problem) <= TILE and gram.dtype == np.float64:
-        status = _solve_one_tile(run, stop, POLISH if np.isfinite(stop.tol) else None)
+        status = _solve_one_tile(run, stop, POLISHED_VIOLATION if np.isfinite(stop.tol) else None)
     else:
         status = run.iterate(stop)
     run.gram.release()
@@ -103,10 +103,10 @@ def solve(
 
 
 def _promising_start(problem: DualProblem, start: Vector, gram: Gram) -> Vector:
-    """Where Frank and Wolfe's method would go from a few samples that stand for all: where sums have to be kept, many
-    variables end at a bound, and this tells which."""
+    """The point to which a step of Frank and Wolfe's method leads from a few samples that stand for all. In problems with sums to
+    keep, many variables end at a bound; this step tells which."""
     rng = np.random.default_rng(0)
-    few = [rng.permutation(np.arange(g.start, g.stop, dtype=np.int32)[problem.upper[g] > problem.lower[g]])[:DRAWN]
+    few = [rng.permutation(np.arange(g.start, g.stop, dtype=np.int32)[problem.upper[g] > problem.lower[g]])[:SAMPLES_FOR_START]
            for g in problem.groups]
     weights = [np.full(len(some), start[g].sum() / max(len(some), 1)) for some, g in zip(few, problem.groups, strict=True)]
     gradient = problem.linear.copy()
@@ -115,14 +115,14 @@ def _promising_start(problem: DualProblem, start: Vector, gram: Gram) -> Vector:
 
 
 def _solve_whole(run: _Run, stop: Stop) -> Status:
-    """All variables at once, over a matrix that is there as a whole: in float32 if rounding cannot reach tol, else (or if it
-    could by the end) in float64."""
+    """Minimise over all variables at once, with the whole kernel matrix in memory: in float32 as long as rounding errors stay
+    below tol, else in float64."""
     error = max(ENTRY_ROUNDING * run.gram.largest_diagonal(), TINY)
-    light = INNER_REDUCTION * stop.tol / error  # the |beta| up to which it cannot
-    if run.gram.dtype == np.float32 and np.linalg.norm(run.beta) <= light:
+    largest_norm = INNER_REDUCTION * stop.tol / error  # of beta, for float32
+    if run.gram.dtype == np.float32 and np.linalg.norm(run.beta) <= largest_norm:
         run.tol = (1.0 - INNER_REDUCTION) * stop.tol
         status = _solve_one_tile(run, stop)
-        if not status.converged or (np.linalg.norm(run.beta) <= light and run.tol >= 0.5 * stop.tol):
+        if not status.converged or (np.linalg.norm(run.beta) <= largest_norm and run.tol >= 0.5 * stop.tol):
             return status
     if run.gram.dtype == np.float32:
         run.go_on_in_float64()
@@ -131,7 +131,8 @@ def _solve_whole(run: _Run, stop: Stop) -> Status:
 
 
 def _solve_one_tile(run: _Run, stop: Stop, polish: float | None = None) -> Status:
-    """All variables at once: solve to tol, then perhaps polish, which Newton steps make nearly free where the tile is small."""
+    """Minimise over all variables at once to tol, then to `polish` if it is given: Newton steps make that nearly free on a small
+    tile."""
     everything = np.arange(len(run.problem), dtype=np.int32)
     tile = run.gram.tile(everything, run.problem.shift)
     for iteration in itertools.count():
@@ -158,7 +159,7 @@ def _polish(run: _Run, tile: object, tolerance: float) -> None:
     before = run.beta.copy(), run.gradient.copy(), run.violation
     run.minimise_tile(tile, run.problem, run.beta, run.gradient, tolerance, 10 * len(run.problem) + 100)
     run.measure()
-    if run.violation.value > run.tol:  # it does not fall with every step, and the steps ran out too early
+    if run.violation.value > run.tol:  # the violation does not fall with every step, and the steps ran out too early
         run.beta, run.gradient, run.violation = before
 
 
@@ -170,11 +171,11 @@ def solve_small(
     control: Control,
     starts: Sequence[Vector] | None = None,
 ) -> dict[int, Solution]:
-    """Those of the problems that are one tile each, solved side by side from `starts` or zero. Those that want a closer look have
-    not converged yet.
+    """Solve the problems that fit into one tile each, side by side, from `starts` or from zero. The solutions are returned by the
+    number of the problem; one that needs the full solver has the status STOPPED_BY_OPTION, or is missing.
 
-    A float32 tile will do where rounding cannot reach tol: its entries are off by ROUNDING, independently, so the
-    gradient is off by about ROUNDING |beta|.
+    A float32 tile suffices where rounding errors stay below tol: its entries are off by KERNEL_ROUNDING, independently, so the
+    gradient is off by about KERNEL_ROUNDING |beta|.
     """
     small = [i for i, problem in enumerate(problems) if len(problem) <= LARGEST_TILE and _batchable(problem)]
     if not small or not np.isfinite(stop.tol):
@@ -195,23 +196,23 @@ def solve_small(
         beta,
         gradient,
         tolerance,
-        POLISH if exact else tolerance,
+        POLISHED_VIOLATION if exact else tolerance,
         Limit(control.steps_left(STEPS_AT_ONCE), min(control.seconds_left, NEVER)),
     )
     firsts = ends - np.diff(ends, prepend=0)
     levels = np.repeat([result.level for result in results], ends - firsts)
-    with np.errstate(over="ignore", invalid="ignore"):  # a problem that is unbounded gets a closer look
+    with np.errstate(over="ignore", invalid="ignore"):  # an unbounded problem is left to the full solver
         gaps = np.add.reduceat(joined.gap_terms(beta, gradient, levels), firsts)
         duals = -0.5 * np.add.reduceat(beta * (gradient + joined.linear), firsts)
         norms = np.sqrt(np.add.reduceat(beta**2, firsts))
-    settled = exact | (ROUNDING * norms * grams[0].largest_diagonal() <= tolerance)
+    settled = exact | (KERNEL_ROUNDING * norms * grams[0].largest_diagonal() <= tolerance)
     solutions = {}
     arithmetic = f"{grams[0].dtype} kernel"
     for k, (i, result, part) in enumerate(zip(small, results, _parts(ends), strict=True)):
         control.steps += result.steps
         trace = Trace()
         trace.append(control.seconds, 0, result.violation, float(duals[k]), float(gaps[k]))
-        if result.lowest_curvature < -INDEFINITE:
+        if result.lowest_curvature < -NEGATIVE_CURVATURE:
             continue
         done = result.violation <= stop.tol and settled[k] and stop.close(trace.relative_gap())
         status = Status.CONVERGED if done else Status.STOPPED_BY_OPTION
@@ -230,7 +231,7 @@ def _support(beta: Vector) -> tuple[Indices, Vector]:
 
 
 def add_to_gradient(problem: DualProblem, gram: Gram, gradient: Vector, rows: Indices, change: Vector) -> None:
-    """What a change of some variables does to the gradient of all."""
+    """Add to `gradient` what a change of the variables `rows` does to it."""
     if not len(rows):
         return
     gram.accumulate(rows, change, gradient)
@@ -243,7 +244,7 @@ def _batchable(problem: DualProblem) -> bool:
 
 
 class _Run:
-    """A point on its way: beta, the gradient there, and what has been seen."""
+    """The state of one run: the point beta, the gradient there, and what the run has observed so far."""
 
     def __init__(
         self,
@@ -277,8 +278,8 @@ class _Run:
     # --- the loop -------------------------------------------------------------------------------------------------
 
     def iterate(self, stop: Stop | None = None) -> Status:
-        """Improve working sets until the violation is within tol and the gap within gap_tol. With a `stop` this is the whole
-        problem: iterations are recorded and reported, and the end is exact."""
+        """Improve working sets until the violation is within tol and the gap within gap_tol. With a `stop` this run is the whole
+        problem: its iterations are recorded and reported, and it ends with an exact gradient. Without one it is a pool."""
         for iteration in itertools.count():
             self.measure()
             ended = self.control.ended() if stop is None else self.ended(iteration, stop)
@@ -287,14 +288,15 @@ class _Run:
                 return Status.CONVERGED
             if ended is not None:
                 return ended
-            members, complete = self._choose(self._tile_size(), iteration, FEW_MORE if self.gram.remembers else MORE)
-            near = self.violation.value <= (NEAR * self.tol if complete else self.tol)
+            extra_share = EXTRA_SHARE_IF_CACHED if self.gram.remembers else EXTRA_SHARE
+            members, complete = self._choose(self._tile_size(), iteration, extra_share)
+            near = self.violation.value <= (CORRECTION_RANGE * self.tol if complete else self.tol)
             if near and stop is not None and not self._exact:
                 moved = self._correct(members, complete)
             elif complete or not self._pool_size:
                 moved = self._improve_tile(members, self._target(members, complete))
             else:
-                moved = self._improve_pool(self._choose(self._pool_size, iteration, ALL_MORE)[0])
+                moved = self._improve_pool(self._choose(self._pool_size, iteration, EXTRA_SHARE_OF_POOL)[0])
             if self.unbounded:
                 return Status.UNBOUNDED
             if not self.up_to_date:
@@ -304,7 +306,7 @@ class _Run:
         raise AssertionError("unreachable")
 
     def close_enough(self, stop: Stop) -> bool:
-        """Whether the gap is small enough, or cannot be made smaller; if not, go on with a smaller tol."""
+        """Whether the gap is small enough, or cannot be made smaller; if neither, `tol` is lowered for the next iterations."""
         if stop.close(self.relative_gap) or self.indefinite or self._tightenings == MOST_TIGHTENINGS:
             return True
         tol = stop.tighter(self.tol, self.violation.value, self.relative_gap)
@@ -315,30 +317,30 @@ class _Run:
         return False
 
     def _tile_size(self) -> int:
-        """Large enough for all free variables and as many others, if that can be: where many are free, a tile of some of them
-        takes very many small steps. No larger than there is time for."""
+        """The size of the next tile: room for all free variables and as many others, as far as possible, because a tile with only
+        some of many free variables takes very many small steps; but no larger than the remaining time allows."""
         size = min(max(TILE, 2 * self.violation.n_free), LARGEST_TILE)
         if not self.control.limits_seconds:
             return size
         if self._entry_seconds is None:
-            self._fill_tile(np.arange(min(PROBE, len(self.problem)), dtype=np.int32), None)
+            self._fill_tile(np.arange(min(PROBE_SIZE, len(self.problem)), dtype=np.int32), None)
         assert self._entry_seconds is not None
         affordable = np.sqrt(SHARE_OF_TIME * self.control.seconds_left / max(self._entry_seconds, TINY))
-        return int(min(size, max(affordable, PROBE)))
+        return int(min(size, max(affordable, PROBE_SIZE)))
 
-    def _choose(self, size: int, seed: int, more: float) -> tuple[Indices, bool]:
+    def _choose(self, size: int, seed: int, extra_share: float) -> tuple[Indices, bool]:
         return self.backend.choose_working_set(
-            self.problem, self.beta, self.gradient, self.violation, NEGLIGIBLE * self.tol, size, more, seed
+            self.problem, self.beta, self.gradient, self.violation, NEGLIGIBLE_VIOLATION * self.tol, size, extra_share, seed
         )
 
     def _target(self, members: Indices, complete: bool = False) -> float:
-        """The violation to which a working set is minimised. One that holds all free variables and violators, most of them
-        free, is likely to be the last one if few have become violators since the one before."""
-        last = complete and 2 * self.violation.n_free >= len(members) and self.violation.value <= FALLEN * self._last_violation
+        """The violation to which a working set is minimised. A working set is likely to be the last one if it holds all free
+        variables and violators, most of its members are free, and the violation has just fallen fast."""
+        last = complete and 2 * self.violation.n_free >= len(members) and self.violation.value <= FAST_FALL * self._last_violation
         return INNER_REDUCTION * max(self.tol, (LAST_REDUCTION if last else 1.0) * self.violation.value)
 
     def _improve_tile(self, members: Indices, target: float) -> bool:
-        """Minimise over a dense tile; False if nothing moved."""
+        """Minimise over a dense tile; return whether any variable moved."""
         problem = self.problem.restrict(members)
         beta, gradient = self.beta[members], self.gradient[members]
         self.minimise_tile(self._fill_tile(members, problem.shift), problem, beta, gradient, target)
@@ -353,7 +355,7 @@ class _Run:
         return tile
 
     def _improve_pool(self, members: Indices) -> bool:
-        """Minimise over a pool, by this loop over the pool alone; False if nothing moved."""
+        """Minimise over a pool, by the same loop over its members alone; return whether any variable moved."""
         pool = _Run(
             self.problem.restrict(members),
             self.gram.subset(members),
@@ -372,8 +374,8 @@ class _Run:
     def _correct(self, members: Indices, complete: bool) -> bool:
         """One step of iterative refinement: from the float64 gradient at `members`, minimise over their tile.
 
-        The float32 tile serves for that: it puts the gradient off by its error times the change, which is small. If the
-        members are not all free variables and violators, the gradient is only compared.
+        The float32 tile is good enough for this: it puts the gradient off by its error times the change, which is small. If the
+        members do not include all free variables and violators, the float64 gradient is only compared with the present one.
         """
         self._corrections += 1
         if not self._has_time_for(2 * len(members) * int(np.count_nonzero(self.beta))):
@@ -381,7 +383,7 @@ class _Run:
             return True
         exact = self._exact_gradient(members)
         error = SAFETY * float(np.abs(exact - self.gradient[members]).max(initial=0.0))
-        if complete and error > NEGLIGIBLE * self.tol:  # then others may be on the wrong side too
+        if complete and error > NEGLIGIBLE_VIOLATION * self.tol:  # variables outside may be on the wrong side too
             members = self._band(members, 2.0 * (self.tol + error))
             exact = self._exact_gradient(members) if len(members) <= LARGEST_TILE else exact
         hopeless = len(members) > LARGEST_TILE or self._corrections > MOST_CORRECTIONS
@@ -395,8 +397,8 @@ class _Run:
             self.minimise_tile(self._fill_tile(members, problem.shift), problem, beta, exact, target)
             self._move(members, beta)
         self.gradient[members] = exact
-        off = ROUNDING * float(np.linalg.norm(beta - before)) * self.gram.largest_diagonal()
-        self._exact = off <= NEGLIGIBLE * self.tol
+        off = KERNEL_ROUNDING * float(np.linalg.norm(beta - before)) * self.gram.largest_diagonal()
+        self._exact = off <= NEGLIGIBLE_VIOLATION * self.tol
         return True
 
     def minimise_tile(
@@ -408,7 +410,7 @@ class _Run:
         tolerance: float,
         at_most: int = STEPS_AT_ONCE,
     ) -> int:
-        """Solve a tile in place; the number of steps it took."""
+        """Solve a tile in place; return the number of steps."""
         limit = Limit(self.control.steps_left(at_most), min(self.control.seconds_left, NEVER))
         result = self.backend.solve_tile(tile, problem, beta, gradient, tolerance, limit)
         self.steps += result.steps
@@ -432,13 +434,13 @@ class _Run:
         add_to_gradient(self.problem, self.gram, self.gradient, rows, change)
 
     def _has_time_for(self, entries: int) -> bool:
-        """Whether so many kernel entries can be computed in the time that is left."""
+        """Whether `entries` kernel entries can be computed in the remaining time."""
         return self._entry_seconds is None or entries * self._entry_seconds <= self.control.seconds_left
 
     # --- from float32 to float64 ----------------------------------------------------------------------------------
 
     def _band(self, members: Indices, width: float) -> Indices:
-        """`members`, and all whose gradient is within `width` of the level."""
+        """`members`, and all variables whose gradient is within `width` of the level."""
         near = np.abs(self.gradient - self._level()) <= width
         near[members] = True
         return np.flatnonzero(near).astype(np.int32)
@@ -459,12 +461,12 @@ class _Run:
 
     @property
     def indefinite(self) -> bool:
-        """Whether the kernel was seen not to be positive semi-definite."""
-        return self.lowest_curvature < -INDEFINITE
+        """Whether the run has met negative curvature: then the kernel is not positive semi-definite."""
+        return self.lowest_curvature < -NEGATIVE_CURVATURE
 
     @property
     def unbounded(self) -> bool:
-        """Whether the objective was seen to fall for ever: negative curvature, and a box that does not end."""
+        """Whether the objective has no lower bound: the run has met negative curvature, and some box is infinite."""
         return self.indefinite and not (np.isfinite(self.problem.upper).all() and np.isfinite(self.problem.lower).all())
 
     def _level(self) -> float | Vector:
@@ -478,7 +480,7 @@ class _Run:
         self._worst_violation = max(self._worst_violation, self.violation.value)
 
     def ended(self, iteration: int, stop: Stop) -> Status | None:
-        """Record and report this iteration; the reason to end, if there is one other than tol and gap_tol."""
+        """Record and report this iteration; return the reason to end, if there is one other than tol and gap_tol."""
         problem, violation = self.problem, self.violation
         dual = problem.dual_value(self.beta, self.gradient)
         gap = float(problem.gap_terms(self.beta, self.gradient, self._level()).sum())

@@ -1,4 +1,4 @@
-"""Which solver runs: the one that was asked for if it can, or the one that suits the problem."""
+"""Choose the solver: the one that was asked for, if it can be used, or the one that suits the problem."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from maxmargin.solvers.options import SolverOptions
 
 HARD_MARGIN = "hard margin"
 LOSSES = ("hinge", "squared_hinge", HARD_MARGIN)
-#: Samples up to which a solver may keep the whole kernel matrix in float64: 800 MB.
+#: Largest number of samples for solvers that store the whole kernel matrix in float64: 800 MB.
 WHOLE_MATRIX = 10_000
 
 
 @dataclass(frozen=True)
 class Solver:
-    """A solver, and what it takes, as data: its options; whether it moves pairs of duals and so needs the equality constraint
-    of an intercept; whether it needs a problem without that constraint, so that its intercept is a weight and its kernel
-    K + 1; whether its steps depend on the order of the samples, so that it is to see them in the user's; the kernels (None:
-    all), losses and number of samples it can do."""
+    """A solver and its requirements, as data: its options; whether it moves pairs of duals and so needs the equality constraint
+    of an intercept; whether it needs a problem without that constraint, so that its intercept is a weight and its kernel K + 1;
+    whether its steps depend on the order of the samples, so that it must see them in the user's order; the kernels (None: all),
+    losses and number of samples that it can handle."""
 
     solve: Callable[..., Solution]
     options: type[SolverOptions] = SolverOptions
@@ -37,7 +37,7 @@ class Solver:
         return self.options is not SolverOptions
 
     def obstacle(self, situation: Situation) -> str | None:
-        """Why this solver cannot be used here, if so."""
+        """The reason why this solver cannot be used here; None if it can."""
         if self.kernels is not None and situation.kernel not in self.kernels:
             return f"it solves the primal problem, for which the {situation.kernel} kernel has no features (kernel='linear' has)"
         if situation.loss not in self.losses:
@@ -67,7 +67,8 @@ SOLVERS: Mapping[str, Solver] = {
 
 @dataclass(frozen=True)
 class Situation:
-    """What there is to solve: the largest machine's samples, and F, the features that the kernel makes of theirs."""
+    """The problem that a solver is chosen for: its kernel, its loss, the samples of the largest machine, and F, the number of
+    features of the kernel's feature map."""
 
     kernel: str
     loss: str
@@ -79,10 +80,10 @@ class Situation:
 
 @dataclass(frozen=True)
 class Choice:
-    """The solver that runs, and why; the one that goes on from its point should it fall short of the tolerance; whether
-    the kernel is to be K + 1, for an intercept that is a weight; whether the fast solver continues where a certificate
-    contradicts the claim to have converged (a textbook solver that was asked for ends as its page says); and whether the solver
-    is to see the samples in the user's order."""
+    """The solver that runs, and why; the solver that continues from its point if it does not reach the tolerance; whether the
+    kernel is K + 1, for an intercept that is a weight; whether the fast solver continues if the certificate contradicts the claim
+    to have converged (a textbook solver that was asked for ends as its textbook says); and whether the solver sees the samples in
+    the user's order."""
 
     name: str
     reason: str
@@ -93,7 +94,7 @@ class Choice:
 
 
 def choose_solver(name: str, situation: Situation) -> Choice:
-    """The solver of that name, if it can be used; 'auto' is L-BFGS where the primal is the better problem and smooth, else the
+    """The solver with this name, if it can be used; 'auto' is L-BFGS if the primal is the better problem and smooth, else the
     fast solver of the dual."""
     if name == "auto":
         return _automatic(situation)

@@ -1,7 +1,7 @@
-"""What every textbook solver does besides its algorithm: begin, record and report each pass, learn when to end.
+"""What every textbook solver does besides its algorithm: begin, record and report each pass, and check whether to end.
 
-The algorithm itself then fits a screen. These solvers keep the duals and the whole kernel matrix (or, in the primal, the
-features) in float64, which is good to a few thousand samples.
+The algorithm itself then fits on one screen. These solvers keep the duals and the whole kernel matrix (or, in the primal, the
+features) in float64, which is possible for up to a few thousand samples.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from maxmargin.solvers.separability import hulls_meet
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 
-INDEFINITE = 1e-6  # negative curvature beyond rounding, relative to the diagonal
+NEGATIVE_CURVATURE = 1e-6  # negative curvature, relative to the diagonal, that rounding does not explain
 
 
 def kernel_matrix(gram: Gram, shift: Vector | None) -> Matrix:
-    """K + diag(shift), all of it."""
+    """The whole matrix K + diag(shift)."""
     tile = gram.in_float64().tile(np.arange(len(gram), dtype=np.int32), shift)
     return tile if isinstance(tile, np.ndarray) else np.asarray(tile.to_array())
 
@@ -44,13 +44,13 @@ class Course:
         return np.zeros(len(self._problem)) if self._problem.start is None else self._problem.start.copy()
 
     def step(self, count: int = 1) -> bool:
-        """Count a step; whether it has to be the last."""
+        """Count steps; return whether the run has to end."""
         self._steps += count
         self._control.steps += count
         return self._control.ended() is not None
 
     def ended(self, beta: Vector, gradient: Vector) -> Status | None:
-        """Record and report a pass that led to `beta`; the reason to end, if there is one."""
+        """Record and report a pass that led to `beta`; return the reason to end, if there is one."""
         problem, stop = self._problem, self._stop
         violation = problem.violation(beta, gradient)
         dual = problem.dual_value(beta, gradient)
@@ -81,6 +81,6 @@ class Course:
         return Solution(beta, gradient, status, violation, self._steps, self._trace, "float64 kernel")
 
     def _falls_for_ever(self, beta: Vector, gradient: Vector) -> bool:
-        """Whether beta' K beta < 0 and nothing bounds the duals, so that multiples of beta are ever lower."""
+        """Whether beta' K beta < 0 and nothing bounds the duals, so that larger multiples of beta have ever lower objectives."""
         curvature = float(beta @ (gradient - self._problem.linear))
-        return self._endless and curvature < -INDEFINITE * self._largest_diagonal * float(beta @ beta)
+        return self._endless and curvature < -NEGATIVE_CURVATURE * self._largest_diagonal * float(beta @ beta)

@@ -10,8 +10,8 @@ The working set grows with the samples that have shares in several rows, so that
 allows. If there are too many violators they are drawn at random: the worst ones resemble each other.
 
 **Arithmetic.** B and the gradient are float64. Kernel entries are float32 while that suffices: a change of B puts the gradient
-off by about ROUNDING times its size. When all violations are within tol but these errors add up to more than a part of it, the
-gradient is computed anew in float64 wherever it decides anything: at the samples with shares in several rows, and at those
+off by about KERNEL_ROUNDING times its size. When all violations are within tol but these errors add up to more than a part of it,
+the gradient is computed anew in float64 wherever it decides anything: at the samples with shares in several rows, and at those
 where one row is ahead of the others by no more than the error that was found.
 """
 
@@ -33,17 +33,17 @@ Matrix = NDArray[np.float64]
 Indices = NDArray[np.int32]
 
 SMALLEST, LARGEST = 1024, 4096  # samples of a working set
-ROOM = 1.3  # times the samples with shares in several rows: the size of a working set
-INNER_REDUCTION = 0.1  # of the violation, by one inner solve
-LAST_TARGET = 0.5  # of tol: no inner solve goes further
-NEGLIGIBLE = 0.25  # of tol: a violation this small is none
-SAFETY = 4.0  # times the largest rounding error of the gradient that was seen
-ROUNDING = 2.0**-22  # of a float32 kernel entry, relative to the diagonal
-MOST_CORRECTIONS = 6  # of a float32 run before it goes on in float64
-POLISH = 1e-12  # the violation to which a small problem is solved in the end
-INDEFINITE = 1e-6  # relative negative curvature beyond rounding
-MOST_TIGHTENINGS = 12  # of tol, for the sake of the gap
-LEAST_TOLERANCE = 1e-15  # of the terms of a gradient: below it is rounding
+SIZE_FACTOR = 1.3  # size of a working set, as a multiple of the number of samples with shares in several rows
+INNER_REDUCTION = 0.1  # factor by which one inner solve reduces the violation
+LEAST_TARGET = 0.5  # share of tol: no inner solve aims at a smaller violation
+NEGLIGIBLE_VIOLATION = 0.25  # share of tol: a sample with a smaller violation is not a violator
+SAFETY = 4.0  # factor on the largest rounding error of the gradient that was seen
+KERNEL_ROUNDING = 2.0**-22  # rounding error of a float32 kernel entry, relative to the diagonal
+MOST_CORRECTIONS = 6  # corrections of a float32 run before it goes on in float64
+POLISHED_VIOLATION = 1e-12  # violation to which a small problem is solved in the end
+NEGATIVE_CURVATURE = 1e-6  # relative negative curvature that rounding does not explain
+MOST_TIGHTENINGS = 12  # times that tol is lowered because the gap is too large
+LEAST_TOLERANCE = 1e-15  # smallest tolerance, relative to the terms of a gradient: smaller differences are rounding
 
 
 def solve(
@@ -55,8 +55,8 @@ def solve(
     start: Matrix | None = None,
     known: tuple[Matrix, Matrix] | None = None,
 ) -> Solution:
-    """Minimise `problem` over the kernel matrix `gram` from `start`, or from zero. `known` is a point near it and the gradient
-    there; without it that is zero, and the linear term."""
+    """Minimise `problem` over the kernel matrix `gram` from `start` (None: from zero). `known` is a point near the start and the
+    gradient at that point; by default the point is zero, where the gradient is the linear term."""
     point, gradient = (np.zeros_like(problem.linear), problem.linear) if known is None else known
     run = _Run(problem, gram, backend, stop, control, point.copy(), gradient.copy())
     if start is not None:
@@ -66,14 +66,14 @@ def solve(
     if status is Status.CONVERGED and small and np.isfinite(stop.tol):
         run.polish()
     run.gram.release()
-    if run.lowest_curvature < -INDEFINITE and status is Status.CONVERGED:
+    if run.lowest_curvature < -NEGATIVE_CURVATURE and status is Status.CONVERGED:
         status = Status.STATIONARY
     violation = float(run.violations.max())
     return Solution(run.B, run.gradient, status, violation, run.steps, run.record.trace, f"{run.gram.dtype} kernel")
 
 
 class _Run:
-    """A point on its way: B, the gradient there, and what has been seen."""
+    """The state of one run: the point B, the gradient there, and what the run has observed so far."""
 
     def __init__(
         self,
@@ -91,17 +91,17 @@ class _Run:
         self.steps = 0
         self.lowest_curvature = 0.0
         self.record = Record(len(problem))
-        self._error = 0.0  # of the gradient, by float32 kernel entries, where it decides anything
+        self._error = 0.0  # estimated error of the gradient by float32 kernel entries, at samples that may violate
         self._corrections = 0
         self._tightenings = 0
 
     def iterate(self) -> Status:
-        """Improve working sets until the violation is within tol, and that in float64."""
+        """Improve working sets until the violation, by a float64 gradient, is within tol."""
         for iteration in itertools.count():
             self.violations = self.problem.violations(self.B, self.gradient)
             settled = self.violations.max() <= self.tol
             ended = self._ended(iteration)
-            exact = self._error <= NEGLIGIBLE * self.tol
+            exact = self._error <= NEGLIGIBLE_VIOLATION * self.tol
             if settled and exact and self._close_enough():
                 return Status.CONVERGED
             if ended is not None:
@@ -113,7 +113,7 @@ class _Run:
         raise AssertionError("unreachable")
 
     def _close_enough(self) -> bool:
-        """Whether the gap is small enough, or cannot be made smaller; if not, go on with a smaller tol."""
+        """Whether the gap is small enough, or cannot be made smaller; if neither, `tol` is lowered for the next iterations."""
         relative_gap = self.record.trace.relative_gap()
         if self.stop.close(relative_gap) or self._tightenings == MOST_TIGHTENINGS:
             return True
@@ -125,12 +125,12 @@ class _Run:
         return False
 
     def _choose(self, seed: int) -> Indices:
-        """The violators; as far as there is room the other samples with shares in several rows; and then those which are the
-        next to become violators."""
+        """The next working set: the violators; if there is room, the other samples with shares in several rows; then the samples
+        nearest to becoming violators."""
         rng = np.random.default_rng(seed)
         clearance = self.problem.clearance(self.B, self.gradient)
-        violating = self.violations > NEGLIGIBLE * self.tol
-        size = int(np.clip(ROOM * np.isneginf(clearance).sum(), SMALLEST, LARGEST))
+        violating = self.violations > NEGLIGIBLE_VIOLATION * self.tol
+        size = int(np.clip(SIZE_FACTOR * np.isneginf(clearance).sum(), SMALLEST, LARGEST))
         violators, others = np.flatnonzero(violating), rng.permutation(np.flatnonzero(~violating))
         if len(violators) >= size:
             chosen = np.append(rng.choice(violators, size - 1, replace=False), self.violations.argmax())
@@ -140,13 +140,14 @@ class _Run:
         return np.unique(chosen).astype(np.int32)
 
     def _improve(self, members: Indices) -> bool:
-        """Minimise over a working set; False if nothing moved."""
-        target = max(INNER_REDUCTION * float(self.violations.max()), LAST_TARGET * self.tol)
+        """Minimise over a working set; return whether any sample moved."""
+        target = max(INNER_REDUCTION * float(self.violations.max()), LEAST_TARGET * self.tol)
         return self._minimise_over(members, target, STEPS_AT_ONCE)
 
     def polish(self) -> None:
-        """Minimise over all samples, as far as that is cheap: Newton steps make it nearly free where there are few."""
-        self._minimise_over(np.arange(len(self.problem), dtype=np.int32), POLISH, 10 * len(self.problem) + 100)
+        """Minimise over all samples to rounding, with a limit on the steps: Newton steps make this nearly free for few
+        samples."""
+        self._minimise_over(np.arange(len(self.problem), dtype=np.int32), POLISHED_VIOLATION, 10 * len(self.problem) + 100)
         self.violations = self.problem.violations(self.B, self.gradient)
 
     def _minimise_over(self, members: Indices, target: float, at_most: int) -> bool:
@@ -165,19 +166,19 @@ class _Run:
         return self.move(members, B)
 
     def move(self, members: Indices, after: Matrix) -> bool:
-        """Go to `after` at some samples; False if that is where they are."""
+        """Move the samples `members` to `after`; return whether any of them moved."""
         change = after - self.B[:, members]
         moved = change.any(axis=0)
         self.gram.accumulate_each(members[moved], change[:, moved], self.gradient)
         self.B[:, members] = after
         if self.gram.dtype == np.float32:
-            self._error += ROUNDING * self.gram.largest_diagonal() * float(np.linalg.norm(change))
+            self._error += KERNEL_ROUNDING * self.gram.largest_diagonal() * float(np.linalg.norm(change))
         return bool(moved.any())
 
     # --- from float32 to float64 ----------------------------------------------------------------------------------
 
     def _correct(self) -> None:
-        """The gradient anew in float64, at the samples where rounding could hide a violation."""
+        """Recompute the gradient in float64 at the samples where rounding could hide a violation."""
         self._corrections += 1
         if self._corrections > MOST_CORRECTIONS:
             self.gram = self.gram.in_float64()
@@ -190,7 +191,7 @@ class _Run:
         self._error = 0.0
 
     def _correct_at(self, near: NDArray[np.bool_]) -> float:
-        """The largest error that was there."""
+        """Recompute the gradient in float64 at the samples `near`; return the largest error of the old one."""
         at, support = np.flatnonzero(near).astype(np.int32), self._support()
         exact = self.gram.exact_sums(support, self.B[:, support], at)[0] + self.problem.linear[:, at]
         error = float(np.abs(exact - self.gradient[:, at]).max(initial=0.0))
@@ -203,7 +204,7 @@ class _Run:
     # --- bookkeeping ----------------------------------------------------------------------------------------------
 
     def _ended(self, iteration: int) -> Status | None:
-        """Record and report this iteration; the reason to end, if there is one other than tol."""
+        """Record and report this iteration; return the reason to end, if there is one other than tol."""
         violation = float(self.violations.max())
         dual = self.problem.dual_value(self.B, self.gradient)
         gap = float(self.problem.gap_terms(self.B, self.gradient).sum())

@@ -41,15 +41,15 @@ from maxmargin.solvers.separability import best_multiple
 
 Vector = NDArray[np.float64]
 
-FLAT = 1e-12  # of the largest diagonal entry: a sample with less is taken to have this
-HUGE = 1e100  # a dual beyond this grows for ever, which the end of the pass tells; squares of it are still finite
+FLAT = 1e-12  # smallest diagonal entry, relative to the largest: smaller ones are replaced by it
+HUGE = 1e100  # a dual beyond this grows without bound, and the pass ends; its square is still finite
 
 
 @dataclass(frozen=True)
 class Options(SolverOptions):
-    """`epsilon`: the length of a pass's change of the duals that ends the run, and nothing else does (0: `tol` ends it).
-    `order`: the duals one after the other; in a new random order each pass, drawn with `seed`; or at each step the one whose
-    move raises J most, n of them to a pass."""
+    """`epsilon`: the run ends when the change of the duals in a pass is at most this long, and not by `tol` (0: `tol` ends the
+    run). `order`: the duals one after the other; in a new random order in each pass, drawn with `seed`; or at each step the dual
+    whose move raises J most, with n steps in a pass."""
 
     epsilon: float = number(0.0, rule="a number, at least 0")
     order: str = one_of("cyclic", "random", "greedy")
@@ -88,7 +88,7 @@ def solve(
 
 
 def _ends(status: Status | None, control: Control, options: Options) -> bool:
-    """Whether this status ends the run: with an epsilon convergence does not, as the change of a pass decides."""
+    """Whether this status ends the run. With an epsilon, convergence does not: the change in a pass decides."""
     if status is None:
         return False
     return not status.converged or not options.epsilon or control.ended() is not None

@@ -56,23 +56,23 @@ from maxmargin.solvers.primal import balanced_pull, best_bias, canonical, gradie
 
 Vector = NDArray[np.float64]
 
-FIRST_SMOOTHING = 1.0  # of the margin: the width within which the hinge is a parabola at first
-SMOOTHING_STEP = 0.1
-LAST_SMOOTHING = 1e-9  # from here on rounding of the margins is larger
-GAP = 1e-3  # relative, to which the hinge is solved where no gap_tol is given
-WIDEST = 2000  # features up to which Newton's system is solved
-FLAT = 1e-10  # relative fall of the objective in a step from which on the rest is left to Newton
-NEWTON_STEPS = 200  # of a stage: many more than there were ever need of
-ROUNDING = 4.0 * float(np.finfo(float).eps)  # a step this short, relative to the weights, is none
-BISECTIONS = 100  # of a line search: as many as float64 has use for
-WIDTH = 1.0  # of the margin, over which the loss of the hard margin is smoothed
-NEAR = 1e-9  # of the largest margin: to how much the projection of a separating w is computed
+FIRST_SMOOTHING = 1.0  # width of the parabola that replaces the kink of the hinge in the first stage, in units of the margin
+SMOOTHING_STEP = 0.1  # factor on the width from one stage to the next
+LAST_SMOOTHING = 1e-9  # smallest width: rounding errors of the margins are larger than smaller ones
+DEFAULT_GAP_TOL = 1e-3  # relative gap to which the hinge is solved if gap_tol is None
+WIDEST = 2000  # largest number of features with which Newton's system is solved
+NEWTON_FROM = 1e-10  # relative decrease of the objective in a step of L-BFGS below which Newton's method takes over
+NEWTON_STEPS = 200  # limit on the steps of a stage, many more than were ever necessary
+ROUNDING = 4.0 * float(np.finfo(float).eps)  # a step shorter than this, relative to the weights, does not count
+BISECTIONS = 100  # limit on the bisections of a line search: more than float64 can use
+HARD_MARGIN_SMOOTHING = 1.0  # width over which the loss of the hard margin is smoothed, in units of the margin
+PROJECTION_TOLERANCE = 1e-9  # accuracy of the projection of a separating w, relative to the largest margin
 
 
 @dataclass(frozen=True)
 class Options(SolverOptions):
-    """`memory`: pairs of steps and changes of the derivative from which the curvature is modelled. `max_iterations` of
-    L-BFGS in all."""
+    """`memory`: the number of steps, with their changes of the derivative, from which the curvature is modelled.
+    `max_iterations`: the limit on all iterations of L-BFGS."""
 
     memory: int = count(10)
     max_iterations: int = count(10_000)
@@ -103,7 +103,7 @@ def solve(
 
 
 def _shifts(problem: DualProblem) -> list[Vector | float]:
-    """The problem's own, or those that smooth the hinge: less and less."""
+    """The shifts of the stages: the problem's own shift, or a decreasing sequence that smooths the hinge less and less."""
     if problem.shift is not None:
         return [problem.shift]
     largest = float(np.maximum(problem.upper, -problem.lower).max())
@@ -112,11 +112,11 @@ def _shifts(problem: DualProblem) -> list[Vector | float]:
 
 
 class _Descent:
-    """The weights (w, b) on their way down, the dual point that belongs to them, and the best one so far."""
+    """The state of one run: the weights (w, b), the dual point that belongs to them, and the best dual point so far."""
 
     def __init__(self, problem: DualProblem, features: Any, course: Course, stop: Stop, beta: Vector, ridge: float = 1.0) -> None:
         self._problem, self._features, self._course, self._ridge = problem, features, course, ridge
-        self._accepted = GAP if stop.gap_tol is None else stop.gap_tol
+        self._accepted = DEFAULT_GAP_TOL if stop.gap_tol is None else stop.gap_tol
         self.weights = np.append(features.T @ beta, 0.0)
         self.point, self.gradient = beta, gradient_at(problem, features, beta)
         self._best = (np.inf, self.point, self.gradient)
@@ -125,7 +125,7 @@ class _Descent:
         self._judge()
 
     def best(self) -> tuple[Vector, Vector]:
-        """The point to return, and the gradient there: the last if it is a solution, else that of the smallest gap."""
+        """The point to return, and its gradient: the last one if it is a solution, else the one with the smallest gap."""
         solved = self.status is not None and self.status.converged
         return (self.point, self.gradient) if solved else self._best[1:]
 
@@ -134,7 +134,7 @@ class _Descent:
         return len(self.weights) <= WIDEST
 
     def minimise(self, shift: Vector | float, options: Options) -> None:
-        """L-BFGS with the loss of this shift, from the present weights, unless the run has ended."""
+        """Run L-BFGS with the loss of this shift, from the present weights, unless the run has ended."""
         if self.status is None:
             self._go_to(self.weights.copy(), shift)  # the pulls of this loss may be the solution already
         if self.status is not None:
@@ -156,14 +156,14 @@ class _Descent:
                 "maxcor": options.memory,
                 "maxiter": options.max_iterations - self.iterations,
                 "maxfun": 100 * options.max_iterations,
-                "ftol": FLAT if self._newton_can_finish else 0.0,
+                "ftol": NEWTON_FROM if self._newton_can_finish else 0.0,
                 "gtol": 0.0,
             },
         )
 
     def finish(self, shift: Vector | float) -> None:
-        """Newton's steps to the bottom of the objective of this shift, until one leads no further down; then one in the duals
-        that are on no bound."""
+        """Take Newton steps to the minimum of the objective with this shift, until one no longer decreases it; then one Newton
+        step in the duals that are not at a bound."""
         if not self._newton_can_finish:
             return
         for _ in range(NEWTON_STEPS):
@@ -189,7 +189,7 @@ class _Descent:
         self._judge()
 
     def _judge(self) -> None:
-        """The reason to end at the present point, if there is one; convergence counts with a small gap only."""
+        """Decide whether to end at the present point; convergence counts only with a small gap."""
         self.status = self._course.ended(self.point, self.gradient)
         if self._course.gap <= self._best[0]:
             self._best = (self._course.gap, self.point, self.gradient)
@@ -200,8 +200,9 @@ class _Descent:
         return np.asarray(self._features @ weights[:-1] + weights[-1] + self._problem.linear)
 
     def _newton_step(self, shift: Vector | float) -> Vector:
-        """Hessian^-1 slope: the Hessian is that of 1/2 |w|^2 and of the samples within the parabola of their loss. Where nobody
-        has slack it goes to zero, with the bias, so that both classes meet their margins at the same time."""
+        """Newton's step Hessian^-1 slope: the Hessian is that of 1/2 |w|^2 and of the samples within the parabola of their loss.
+        If no sample has slack, the step leads to zero weights, with a bias such that both classes meet their margins at the same
+        time."""
         beta = pull(self._errors(self.weights), self._problem.lower, self._problem.upper, shift)
         if not beta.any():
             return self._ridge * self.weights
@@ -221,7 +222,7 @@ class _Descent:
         return np.asarray(np.linalg.lstsq(hessian, slope)[0])
 
     def _line_search(self, step: Vector, shift: Vector | float) -> float:
-        """The length at which the objective is lowest along `step`: 1 if that is as low as can be told, 0 if it only rises."""
+        """The length at which the objective is lowest along `step`: 1 if no better one can be told apart, 0 if it only rises."""
         problem, w, direction = self._problem, self.weights[:-1], step[:-1]
         errors = self._errors(self.weights)
         change = np.asarray(self._features @ direction + (step[-1] if problem.coupled else 0.0))
@@ -260,16 +261,16 @@ class _Descent:
 def _separate(
     problem: DualProblem, gram: Gram, backend: Backend, stop: Stop, control: Control, course: Course, options: Options
 ) -> Solution:
-    """A hyperplane that separates the classes: where the sum of the losses, without 1/2 |w|^2, is zero."""
+    """Find a hyperplane that separates the classes: one where the sum of the losses, without 1/2 |w|^2, is zero."""
     features = gram.features()
     descent = _Descent(unit_prices(problem), features, course, stop, np.zeros(len(problem)), ridge=0.0)
-    descent.minimise(WIDTH, options)
+    descent.minimise(HARD_MARGIN_SMOOTHING, options)
     if descent.iterations < options.max_iterations:
-        descent.finish(WIDTH)
+        descent.finish(HARD_MARGIN_SMOOTHING)
     if descent.status is not None:
         return course.solution(descent.point, descent.gradient, descent.status)
     towards = replace(problem, linear=-np.asarray(features @ descent.weights[:-1]))
-    near = Stop(NEAR * max(float(np.abs(towards.linear).max()), 1.0))
+    near = Stop(PROJECTION_TOLERANCE * max(float(np.abs(towards.linear).max()), 1.0))
     point, separates = canonical(problem, features, block_smo.solve(towards, gram, backend, near, control).beta)
     ending = Status.STOPPED_BY_OPTION if descent.iterations >= options.max_iterations else Status.STALLED
     status = course.ended(point, gradient_at(problem, features, point))

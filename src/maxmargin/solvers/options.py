@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 @dataclass(frozen=True)
 class SolverOptions:
-    """Options that check themselves; without fields: those of a solver that has none."""
+    """The base class of options, which check themselves; also the options of a solver that has none."""
 
     def __post_init__(self) -> None:
         for option in fields(self):
@@ -25,7 +25,7 @@ def _option(default: Any, fits: Callable[[Any], bool], rule: str) -> Any:
 
 
 def count(default: int | None) -> Any:
-    """A positive whole number; None too, if that is the default."""
+    """An option that is a positive whole number, or None if None is the default."""
     optional = default is None
     rule = "a positive whole number" + (", or None for all samples" if optional else "")
     return _option(default, lambda value: (optional and value is None) or (_is_whole(value) and value > 0), rule)
@@ -45,7 +45,7 @@ def number(default: float, *, least: float = 0.0, most: float = float("inf"), ru
 
 
 def one_of(*choices: str) -> Any:
-    """One of some words; the first is the default."""
+    """An option that is one of `choices`; the first one is the default."""
     return _option(choices[0], lambda value: value in choices, "one of " + ", ".join(choices))
 
 
@@ -57,7 +57,7 @@ Options = TypeVar("Options", bound=SolverOptions)
 
 
 def make_options(solver: str, kind: type[Options], given: Mapping[str, Any] | None, seed: int | None = None) -> Options:
-    """The options of a solver from what a user gave; `seed` counts where the solver draws and none is given."""
+    """The options of a solver from those that a user gave; `seed` is the default seed of a solver that uses random numbers."""
     given = dict(given or {})
     allowed = [option.name for option in fields(kind)]
     for name in given:

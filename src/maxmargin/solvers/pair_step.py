@@ -20,13 +20,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxmargin.formulations import DualProblem
-from maxmargin.solvers.course import INDEFINITE
+from maxmargin.solvers.course import NEGATIVE_CURVATURE
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 
-FLAT = 1e-12  # curvature, relative to the diagonal, from which on a parabola is taken for a line: to the segment's end
-NEGLIGIBLE = 1e-12  # a change of a dual, relative to the dual, that is no change
+FLAT = 1e-12  # curvature, relative to the diagonal, below which a parabola counts as a line: the step goes to the segment's end
+NEGLIGIBLE = 1e-12  # a change of a dual, relative to the dual, that does not count
 ROUNDING = 4.0 * float(np.finfo(float).eps)
 
 
@@ -40,13 +40,13 @@ def best_step(problem: DualProblem, K: Matrix, beta: Vector, i: int, j: int, dif
     scale = K[i, i] + K[j, j]
     curvature = scale - 2.0 * K[i, j]
     t = float(np.clip(difference / max(curvature, FLAT * abs(scale)), lowest, highest)) if scale else 0.0
-    if curvature < -INDEFINITE * abs(scale) and math.isinf(highest if t > 0 else lowest):
+    if curvature < -NEGATIVE_CURVATURE * abs(scale) and math.isinf(highest if t > 0 else lowest):
         return math.copysign(math.inf, t)
     return t if abs(t) > NEGLIGIBLE * (abs(beta[j]) + abs(beta[j] + t)) else 0.0
 
 
 def move(problem: DualProblem, beta: Vector, k: int, t: float) -> None:
-    """Add t to beta_k, and land on a bound exactly where rounding alone misses it."""
+    """Add t to beta_k; if only rounding separates the result from a bound, set it to the bound."""
     value = float(beta[k]) + t
     for bound in (float(problem.lower[k]), float(problem.upper[k])):
         if math.isclose(value, bound, rel_tol=ROUNDING):

@@ -28,7 +28,7 @@ from maxmargin.formulations import DualProblem
 
 Vector = NDArray[np.float64]
 
-MOST_FREE = 500  # duals up to which their system is solved
+MOST_FREE = 500  # largest number of free duals whose linear system is solved
 
 
 def pull(errors: Vector, lower: Vector, upper: Vector, shift: Vector | float | None) -> Vector:
@@ -47,13 +47,13 @@ def balanced_pull(problem: DualProblem, outputs: Vector, shift: Vector | float |
         return problem.vertex(errors)
     beta = pull(errors + best_bias(problem, outputs, shift), lower, upper, shift)
     free = (beta > lower) & (beta < upper)
-    if free.any():  # what rounding left of the sum
+    if free.any():  # remove the rounding error of the sum
         beta[free] -= beta.sum() / free.sum()
     return np.clip(beta, lower, upper)
 
 
 def best_bias(problem: DualProblem, outputs: Vector, shift: Vector | float) -> float:
-    """The bias with the smallest sum of losses at the outputs w . phi(x_i): in the middle where nobody has slack."""
+    """The bias with the smallest sum of losses at the outputs w . phi(x_i); if no sample needs slack, the middle of the range."""
     errors, lower, upper = outputs + problem.linear, problem.lower, problem.upper
     least = -float(errors[upper > 0.0].min(initial=np.inf))  # from here on no sample that wants to rise has slack
     most = -float(errors[lower < 0.0].max(initial=-np.inf))
@@ -72,8 +72,8 @@ def gradient_at(problem: DualProblem, features: Any, beta: Vector) -> Vector:
 
 
 def refine_free(problem: DualProblem, features: Any, beta: Vector, gradient: Vector) -> Vector:
-    """Newton's step on the duals that are on no bound, K_ff d + v = -G_f with sum(d) = 0, which has the digits that a small
-    slack times a large price lacks. `beta` itself where there are none, or too many."""
+    """`beta` after a Newton step on the duals that are not at a bound, K_ff d + v = -G_f with sum(d) = 0. It restores digits that
+    a small slack times a large price has lost. `beta` is returned unchanged if no dual is free, or too many are."""
     free = np.flatnonzero((beta > problem.lower) & (beta < problem.upper))
     m, coupled = len(free), int(problem.coupled)
     if not 0 < m <= MOST_FREE:
@@ -103,7 +103,7 @@ def smallest_margin(problem: DualProblem, outputs: Vector) -> float:
 
 
 def canonical(problem: DualProblem, features: Any, beta: Vector) -> tuple[Vector, bool]:
-    """The multiple of `beta` whose hyperplane has the smallest functional margin 1, and whether there is one: whether the
+    """The multiple of `beta` whose hyperplane has a smallest functional margin of 1, and whether it exists: whether the
     hyperplane separates the classes."""
     margin = smallest_margin(problem, np.asarray(features @ (features.T @ beta)))
     return (beta / margin, True) if 0.0 < margin < np.inf else (beta, False)

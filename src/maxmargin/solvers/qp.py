@@ -39,8 +39,8 @@ from maxmargin.solvers.separability import best_multiple, hulls_meet
 
 Vector = NDArray[np.float64]
 
-SNAP = 1e-6  # of the largest dual: this close to a bound is on it
-TIGHT = 1e-10  # the tolerances of the interior-point method, which cost it a few iterations only
+SNAP = 1e-6  # a dual within this distance of a bound, relative to the largest dual, is moved to the bound
+TIGHT = 1e-10  # tolerances of the interior-point method; such small ones cost only a few more iterations
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ def solve(
     if (status := course.ended(beta, programme.gradient(beta))) is None:
         answer = _minimise(programme, control)
         course.step(int(answer.iterations))
-        beta = problem.feasible(np.nan_to_num(programme.duals(answer), posinf=0.0, neginf=0.0))  # it may have failed
+        beta = problem.feasible(np.nan_to_num(programme.duals(answer), posinf=0.0, neginf=0.0))  # the package may have failed
         if hulls_meet(problem, beta, programme.gradient(beta), gram.largest_diagonal()):
             beta *= best_multiple(problem, beta, programme.gradient(beta))
         else:
@@ -77,7 +77,7 @@ def solve(
 
 
 def _minimise(programme: _DualProgramme | _PrimalProgramme, control: Control) -> Any:
-    """min 1/2 x'Px + q'x  s.t.  the first rows of A x = b, the others of A x <= b."""
+    """Solve min 1/2 x'Px + q'x  s.t.  A x = b in the first rows, A x <= b in the others."""
     try:
         import clarabel  # type: ignore[import-untyped]
     except ImportError as error:
@@ -95,7 +95,8 @@ def _minimise(programme: _DualProgramme | _PrimalProgramme, control: Control) ->
 
 
 class _DualProgramme:
-    """x = beta. Rows: the sum, duals that have no room, upper bounds, lower bounds."""
+    """The dual as a quadratic programme in x = beta. Rows: the sum, duals with a box of zero width, upper bounds, lower
+    bounds."""
 
     def __init__(self, problem: DualProblem, gram: Gram) -> None:
         self._linear = problem.linear
@@ -122,7 +123,8 @@ class _DualProgramme:
 
 
 class _PrimalProgramme:
-    """x = (w, b, xi). Rows: -side (w . x_i + b) - xi <= side linear_i for each end of a box that is not zero; xi >= 0."""
+    """The primal as a quadratic programme in x = (w, b, xi). Rows: -side (w . x_i + b) - xi <= side linear_i for each end of a
+    box that is not zero; xi >= 0."""
 
     n_equalities = 0
 
@@ -166,14 +168,14 @@ class _PrimalProgramme:
 
 
 def _polish(problem: DualProblem, programme: _DualProgramme | _PrimalProgramme, beta: Vector) -> Vector:
-    """The best of three points: `beta`; with what is nearly on a bound put there; with the rest solved for as well."""
+    """The best of three points: `beta`; `beta` with duals near a bound moved to it; the latter with the free duals solved for."""
     points = [beta, _onto_bounds(problem, beta)]
     points.append(_solve_for_free(problem, programme, points[-1]))
     return min(points, key=lambda point: problem.violation(point, programme.gradient(point)))
 
 
 def _onto_bounds(problem: DualProblem, beta: Vector) -> Vector:
-    """`beta` with what is nearly on a bound put there, and the sum shared by those that are not."""
+    """`beta` with duals near a bound moved to it; the other duals share the change of the sum."""
     near = SNAP * float(np.abs(beta).max(initial=0.0))
     beta = np.where(beta - problem.lower <= near, problem.lower, beta)
     beta = np.where(problem.upper - beta <= near, problem.upper, beta)
@@ -184,7 +186,7 @@ def _onto_bounds(problem: DualProblem, beta: Vector) -> Vector:
 
 
 def _solve_for_free(problem: DualProblem, programme: _DualProgramme | _PrimalProgramme, beta: Vector) -> Vector:
-    """Newton's step on the duals that are on no bound: K_ff d + v = -G_f, sum(d) = 0."""
+    """`beta` after a Newton step on the duals that are not at a bound: K_ff d + v = -G_f, sum(d) = 0."""
     free = np.flatnonzero((beta > problem.lower) & (beta < problem.upper))
     m, coupled = len(free), int(problem.coupled)
     system, right = np.zeros((m + coupled, m + coupled)), np.zeros(m + coupled)

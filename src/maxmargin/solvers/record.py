@@ -1,8 +1,8 @@
-"""The course of a run, and whether it leads anywhere.
+"""The record of a run, and whether the run makes progress.
 
-The dual value of a solver rises, by at most the gap that is left, and stays below every primal value. Where it does not, the
-gradient that the values come from is wrong: rounding has led astray. And where it rises so slowly that the end is out of reach,
-nothing is gained by going on.
+The dual value of a solver rises, by at most the remaining gap, and stays below every primal value. If it does not, the gradient
+from which the values are computed is wrong, because of rounding. And if it rises so slowly that the end is out of reach, the run
+need not go on.
 """
 
 from __future__ import annotations
@@ -11,17 +11,18 @@ import numpy as np
 
 from maxmargin.solution import Trace
 
-STEPS_AT_ONCE = 150_000  # of an inner solve, so that an interrupt is seen within a fraction of a second
-IDLE = 1e-14  # rise of the dual value, relative to the size of its terms, that counts as none
-HOPELESS = 2e-3  # rise of the dual value, relative to the gap that is left, by STEPS_AT_ONCE steps: it would take forever
-PATIENCE = 20  # iterations without a rise before a run counts as stalled, or one of STEPS_AT_ONCE steps
-LONG_PATIENCE = 500  # iterations in which the smallest gap so far falls by less than a tenth: so does this
-MOST_STEPS, STEPS_PER_VARIABLE = 10_000_000, 100  # the larger number ends a run: as in LIBSVM, where it is no option either
-ASTRAY = 1e-3  # of a value: a dual value that is above the smallest primal value, or falls, by more than that is wrong
+STEPS_AT_ONCE = 150_000  # limit on the steps of an inner solve, so that an interrupt is seen within a fraction of a second
+NEGLIGIBLE_RISE = 1e-14  # rise of the dual value, relative to the size of its terms, that does not count
+LEAST_RISE = 2e-3  # smallest rise of the dual value by STEPS_AT_ONCE steps, relative to the remaining gap, that is worth going on
+PATIENCE = 20  # idle iterations before a run counts as stalled; a single one of STEPS_AT_ONCE steps is enough
+LONG_PATIENCE = 500  # iterations with a fall of the smallest gap by less than a tenth before a run counts as stalled
+MOST_STEPS, STEPS_PER_VARIABLE = 10_000_000, 100  # the larger of the two limits ends a run, as in LIBSVM
+WRONG_VALUE = 1e-3  # relative amount by which a dual value that falls, or is above the smallest primal value, must be wrong
 
 
 class Record:
-    """The trace of a run; `idle` are the iterations since the dual value last rose by an amount worth its steps."""
+    """The trace of a run. `idle` counts the iterations since the dual value last rose enough for the steps taken; `astray` says
+    that the last values cannot be right."""
 
     def __init__(self, n: int) -> None:
         self.trace = Trace()
@@ -36,11 +37,12 @@ class Record:
     def add(
         self, seconds: float, iteration: int, violation: float, dual: float, gap: float, size: float, steps: int, tol: float
     ) -> None:
-        """The values after an iteration; `size` is that of the terms of the dual value, `steps` are those since the start."""
+        """Add the values after an iteration. `size` is the size of the terms of the dual value, `steps` the number of steps since
+        the start."""
         left = self.trace.gap[-1] if self.trace.gap else np.inf
         rise = dual - self._highest_dual
-        hopeless = HOPELESS * gap * min(1.0, (steps - self._steps_at_rise) / STEPS_AT_ONCE) if np.isfinite(gap) else 0.0
-        worth = max(IDLE * size, hopeless)
+        hopeless = LEAST_RISE * gap * min(1.0, (steps - self._steps_at_rise) / STEPS_AT_ONCE) if np.isfinite(gap) else 0.0
+        worth = max(NEGLIGIBLE_RISE * size, hopeless)
         if rise <= max(left, tol) and dual - self._dual_at_rise > worth:
             self.idle, self._dual_at_rise, self._steps_at_rise = 0, dual, steps
         else:
@@ -48,8 +50,8 @@ class Record:
         self._steps = steps
         self.trace.append(seconds, iteration, violation, dual, gap)
         self._lowest_primal = min(self._lowest_primal, dual + gap)
-        above = dual - self._lowest_primal > ASTRAY * abs(self._lowest_primal)
-        below = -rise > max(left, self._lowest_primal - self._highest_dual, ASTRAY * abs(self._highest_dual))
+        above = dual - self._lowest_primal > WRONG_VALUE * abs(self._lowest_primal)
+        below = -rise > max(left, self._lowest_primal - self._highest_dual, WRONG_VALUE * abs(self._highest_dual))
         self.astray = above or below
         self._highest_dual = max(self._highest_dual, dual)
         if gap < 0.9 * self._smallest_gap:
@@ -57,6 +59,6 @@ class Record:
 
     @property
     def stalled(self) -> bool:
-        """Whether there was no progress worth the name for a while."""
+        """Whether the run has made no progress for too many iterations, or takes too many steps."""
         long_ago = len(self.trace.gap) - 1 - self._smallest_at > LONG_PATIENCE
         return self.idle > PATIENCE or long_ago or self._steps > self._most_steps

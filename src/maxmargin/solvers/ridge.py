@@ -31,20 +31,20 @@ Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 Indices = NDArray[np.integer[Any]]
 
-SMALL = 1024  # samples up to which a float64 factor costs nothing worth saving
-ROWS_AT_ONCE = 128  # of the kernel matrix while it is filled
-DRAW = 64  # rows from which the size of the matrix is judged
-ROOM = 8.0  # alpha over the rounding errors of a float32 matrix, for its factor to be a good preconditioner
-JITTER = 16.0 * float(np.finfo(float).eps)  # on the diagonal of a matrix that is singular to working precision, per unit of trace
-PATIENCE = {np.dtype(np.float32): 25, np.dtype(np.float64): 200}  # conjugate gradient steps with a factor; then it is a bad one
-PROBE = 256  # samples from which it is learned how long a factor takes
-PASSES = 4.0  # over the kernel matrix, besides its factor
+SMALL = 1024  # largest number of samples with which a float64 factor is always affordable
+ROWS_AT_ONCE = 128  # rows of the kernel matrix computed at a time
+ROWS_FOR_NORM = 64  # rows from which the norm of the matrix is estimated
+LEAST_RATIO = 8.0  # smallest ratio of alpha to the rounding errors of a float32 matrix with which its factor is used
+JITTER = 16.0 * float(np.finfo(float).eps)  # added to the diagonal of a numerically singular matrix, per unit of trace
+PATIENCE = {np.dtype(np.float32): 25, np.dtype(np.float64): 200}  # conjugate gradient steps with a factor before it is given up
+PROBE_SIZE = 256  # samples on which the time of a factor is measured
+PASSES = 4.0  # passes over the kernel matrix besides its factor, for the estimate of the time
 LANDMARKS = 2000  # samples of the Nyström preconditioner
-DIVERGED = 1e6  # times the gap at zero: a learning rate too large, not bad luck
+DIVERGED = 1e6  # a gap this many times the gap at zero shows that the learning rate is too large
 
 
 class KernelMatrix(Protocol):
-    """What is asked of K: blocks of it, and products with it in float64."""
+    """The operations that the solvers need of K: blocks, and products in float64."""
 
     def __len__(self) -> int: ...
 
@@ -82,7 +82,7 @@ class RidgeProblem:
         return self.root * (self.target - sums) - self.alpha * scaled
 
     def accepted_residual(self, tol: float) -> Vector:
-        """What may be left of the normal equations of each output: `tol` times its largest target."""
+        """The largest accepted residual of the normal equations of each output: `tol` times its largest target."""
         return np.asarray(tol * np.abs(self.root * self.target).max(axis=0, initial=0.0))
 
     def primal_value(self, scaled: Matrix, sums: Matrix) -> float:
@@ -92,7 +92,7 @@ class RidgeProblem:
 
 @dataclass(frozen=True)
 class RidgeSolution:
-    """c = beta / sqrt(s), and how it was found."""
+    """The solution c = beta / sqrt(s), the status of the run, its trace and its arithmetic."""
 
     scaled: Matrix
     status: Status
@@ -102,7 +102,7 @@ class RidgeSolution:
 
 
 class _Run:
-    """One run: the problem, when it may stop, and how it went."""
+    """The state of one run: the problem, the stopping rule and the trace."""
 
     def __init__(self, problem: RidgeProblem, K: KernelMatrix, stop: Stop, control: Control) -> None:
         self.problem, self.K, self.stop, self.control = problem, K, stop, control
@@ -119,11 +119,11 @@ class _Run:
         return bool((np.abs(residual).max(axis=0, initial=0.0) <= self.accepted).all())
 
     def close(self) -> bool:
-        """Whether the gap that was measured last is small enough; before any, that there is nothing to fit."""
+        """Whether the last measured gap is small enough; True before the first measurement, when there was nothing to fit."""
         return not self.trace.gap or self.stop.close(self.trace.relative_gap())
 
     def measure(self, scaled: Matrix) -> Matrix:
-        """The residual, recorded."""
+        """Compute the residual and record its violation and gap."""
         sums = self.K.times(self.root * scaled)
         residual = self.problem.residual(scaled, sums)
         gap = 0.5 * float(np.sum(residual**2))
@@ -133,7 +133,7 @@ class _Run:
         return residual
 
     def refine(self, precondition: Callable[[Matrix], Matrix], patience: int, arithmetic: str) -> RidgeSolution:
-        """Conjugate gradients, started anew from the true residual until that is small, or does not fall any more."""
+        """Run conjugate gradients, restarted from the true residual until it is small or no longer falls."""
         scaled, residual = np.zeros_like(self.right), self.right
         status, lowest = None, np.inf
         while status is None and not (self.reached(residual) and self.close()):
@@ -149,7 +149,8 @@ class _Run:
     def _conjugate_gradients(
         self, right: Matrix, precondition: Callable[[Matrix], Matrix], patience: int
     ) -> tuple[Matrix, Status | None]:
-        """The change that removes the residual `right`, all outputs side by side; and why it had to end before, if so."""
+        """The change that removes the residual `right`, for all outputs together; and the reason for ending early, if there was
+        one."""
         change, residual = np.zeros_like(right), right.copy()
         step = precondition(residual)
         slope = np.sum(residual * step, axis=0)
@@ -170,7 +171,8 @@ class _Run:
 
 
 def _divide(above: Vector, below: Vector) -> Vector:
-    """Zero where an output is done already, or the matrix is not positive definite."""
+    """The quotient above / below; zero where `below` is not positive: the output is done, or the matrix is not positive
+    definite."""
     return np.divide(above, below, out=np.zeros_like(above), where=below > 0.0)
 
 
@@ -178,25 +180,25 @@ def _divide(above: Vector, below: Vector) -> Vector:
 
 
 def factor_dtype(problem: RidgeProblem, K: KernelMatrix) -> np.dtype[Any]:
-    """float32 if alpha outweighs the rounding errors of S K S in it, else float64.
+    """The arithmetic of the factor: float32 if alpha outweighs the rounding errors of S K S in float32, else float64.
 
-    Rounding moves the eigenvalues by at most about 2^-24 times the Frobenius norm, which some rows tell.
+    Rounding moves the eigenvalues by at most about 2^-24 times the Frobenius norm, which is estimated from some rows.
     """
     n = len(K)
     if n <= SMALL:
         return np.dtype(np.float64)
-    rows = np.arange(0, n, -(-n // DRAW))
+    rows = np.arange(0, n, -(-n // ROWS_FOR_NORM))
     root = problem.root
     norm = np.sqrt(n / len(rows)) * np.linalg.norm(root[rows] * K.block(rows, np.arange(n)) * root.T)
-    suffices = norm < 1e30 and ROOM * 2.0**-24 * norm <= problem.alpha
+    suffices = norm < 1e30 and LEAST_RATIO * 2.0**-24 * norm <= problem.alpha
     return np.dtype(np.float32 if suffices else np.float64)
 
 
 def solve_by_factor(
     problem: RidgeProblem, K: KernelMatrix, stop: Stop, control: Control, dtype: np.dtype[Any]
 ) -> RidgeSolution:
-    """Factor once, then refine: a step or two in float64, a few more in float32. If there is no time for all samples, those that
-    there is time for are fitted, and the others have beta = 0."""
+    """Factor once, then refine: with a step or two after a float64 factor, a few more after a float32 factor. If there is not
+    enough time for all samples, only a part of them is fitted, and the others have beta = 0."""
     if control.limits_seconds and (m := _affordable(K, control.seconds_left)) < len(K):
         members = np.linspace(0, len(K) - 1, m).round().astype(np.intp)
         part = RidgeProblem(problem.target[members], problem.weight[members], problem.alpha)
@@ -215,8 +217,8 @@ def solve_by_factor(
 
 
 def _affordable(K: KernelMatrix, seconds: float) -> int:
-    """How many samples can be factored and refined in so many seconds, from the time that a few of them take."""
-    few = np.arange(min(PROBE, len(K)))
+    """The number of samples that can be factored and refined in `seconds`, estimated from the time that a few of them take."""
+    few = np.arange(min(PROBE_SIZE, len(K)))
     entry = seconds_per_entry(K)
     block = K.block(few, few) + np.eye(len(few)) * len(few)
     factor = _shortest(lambda: lapack.dpotrf(block, lower=1, clean=0)) / len(few) ** 3
@@ -225,13 +227,13 @@ def _affordable(K: KernelMatrix, seconds: float) -> int:
 
 
 def seconds_per_entry(K: KernelMatrix) -> float:
-    """How long it takes to compute one kernel value of many."""
-    few = np.arange(min(PROBE, len(K)))
+    """The time to compute one kernel value, when many are computed."""
+    few = np.arange(min(PROBE_SIZE, len(K)))
     return _shortest(lambda: K.block(few, few)) / len(few) ** 2
 
 
 def _shortest(work: Callable[[], Any]) -> float:
-    """The seconds it takes: the least of three, since the first call of a library may start its threads."""
+    """The seconds that `work` takes: the shortest of three calls, because the first call of a library may start its threads."""
     times = []
     for _ in range(3):
         begun = time.perf_counter()
@@ -262,9 +264,9 @@ class _Part:
 
 
 def _factor(problem: RidgeProblem, K: KernelMatrix, dtype: np.dtype[Any]) -> Callable[[Matrix], Matrix] | None:
-    """The solution of the system to about the precision of dtype; None if float32 cannot have it.
+    """A function that solves the system to about the precision of dtype; None if the matrix has no float32 factor.
 
-    One triangle is filled and factored in place: no second matrix at any time.
+    One triangle is filled and factored in place: there is never a second matrix.
     """
     double = dtype == np.float64
     factor, back = (lapack.dpotrf, lapack.dpotrs) if double else (lapack.spotrf, lapack.spotrs)
@@ -278,12 +280,12 @@ def _factor(problem: RidgeProblem, K: KernelMatrix, dtype: np.dtype[Any]) -> Cal
             return None
         trace = float(problem.weight @ K.diagonal())
         if not 0.0 < trace < np.inf or jitter > 1e-3 * trace:
-            return np.copy  # there is nothing to factor: all zero, indefinite or not finite
+            return np.copy  # the matrix has no factor: it is zero, indefinite or not finite
         jitter = max(JITTER * trace, 100.0 * jitter)
 
 
 def _upper_triangle(problem: RidgeProblem, K: KernelMatrix, dtype: np.dtype[Any], jitter: float) -> NDArray[Any]:
-    """S K S + (alpha + jitter) I on and above the diagonal; what is below is not set."""
+    """The matrix S K S + (alpha + jitter) I on and above the diagonal; entries below are not set."""
     n = len(K)
     root = problem.root
     weighted = bool((problem.weight != 1.0).any())
@@ -302,9 +304,9 @@ def _upper_triangle(problem: RidgeProblem, K: KernelMatrix, dtype: np.dtype[Any]
 def solve_by_conjugate_gradients(
     problem: RidgeProblem, K: KernelMatrix, stop: Stop, control: Control, n_landmarks: int, rng: np.random.Generator
 ) -> RidgeSolution:
-    """Without the matrix in memory: a product with it costs n^2 kernel values, computed anew each time."""
+    """Solve without the matrix in memory: each product with it costs n^2 kernel values, computed anew."""
     run = _Run(problem, K, stop, control)
-    if control.limits_seconds:  # a third of the time for them
+    if control.limits_seconds:  # at most a third of the time for the landmarks
         n_landmarks = min(n_landmarks, int(_affordable(K, control.seconds_left / 3.0) ** 1.5 / len(K) ** 0.5))
     landmarks = np.sort(rng.choice(len(K), min(n_landmarks, len(K)), replace=False))
     return run.refine(_nystroem(problem, K, landmarks), 2 * len(K) + 10, "float64")
@@ -356,8 +358,8 @@ def solve_by_gradient_ascent(
 ) -> RidgeSolution:
     """beta_i += rate/|b| (s_i (t_i - sum_j beta_j K_ij) - alpha beta_i), for all i of a batch b at the same time.
 
-    An epoch is a random permutation of the samples, cut into batches of that size; the last one has what is left. After each
-    epoch the gap is measured.
+    An epoch is a random permutation of the samples, cut into batches of `batch_size`; the last batch may be smaller. The gap is
+    measured after each epoch.
     """
     n, target, weight = len(K), problem.target, problem.weight[:, None]
     run = _Run(problem, K, stop, control)
@@ -365,7 +367,7 @@ def solve_by_gradient_ascent(
     status: Status | None = None
     while status is None:
         for batch in np.split(rng.permutation(n), range(batch_size, n, batch_size)):
-            sums = K.times(beta, at=batch)  # of the old beta for the whole batch: the updates are simultaneous
+            sums = K.times(beta, at=batch)  # with the old beta for the whole batch: the updates are simultaneous
             slope = weight[batch] * (target[batch] - sums) - problem.alpha * beta[batch]
             beta[batch] += rate / len(batch) * slope
             if control.seconds_left == 0.0:

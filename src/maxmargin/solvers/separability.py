@@ -16,9 +16,9 @@ from maxmargin.formulations import DualProblem
 
 Vector = NDArray[np.float64]
 
-TOUCHING = 1e-12  # squared distance of the hulls, relative to the largest k(x, x), that counts as none
-ROUNDING = float(np.finfo(float).eps)  # of a difference, relative to the sizes of what is subtracted
-BALANCED = 1e-9  # of the mass of either class: by how much the two may differ
+TOUCHING = 1e-12  # squared distance of the hulls, relative to the largest k(x, x), that counts as zero
+ROUNDING = float(np.finfo(float).eps)  # rounding error of a difference, relative to the sizes of its two terms
+BALANCED = 1e-9  # largest difference between the masses of the classes, relative to either mass
 
 
 def hulls_meet(problem: DualProblem, beta: Vector, gradient: Vector, largest_diagonal: float) -> bool:

@@ -1,4 +1,4 @@
-r"""Sequential minimal optimisation in its first form: all pairs of duals in turn, nobody chooses.
+r"""Sequential minimal optimisation in its simplest form: all pairs of duals in turn, without a choice.
 
     min    1/2 beta' (K + diag(shift)) beta + linear' beta
     s.t.   lower <= beta <= upper,   sum(beta) = 0

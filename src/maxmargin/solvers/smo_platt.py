@@ -39,7 +39,7 @@ Vector = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Options(SolverOptions):
-    """`seed`: of the places where the searches for a partner begin."""
+    """`seed`: the random seed of the places where the searches for a partner begin."""
 
     seed: int = seed()
 
@@ -93,7 +93,7 @@ class _Run:
         return np.flatnonzero((self.beta > self._problem.lower) & (self.beta < self._problem.upper))
 
     def examine(self, i2: int) -> bool:
-        """Try to make progress with i2; whether that was possible."""
+        """Try to make progress with sample i2; return whether that was possible."""
         E2 = float(self._errors[i2])
         if not violates(self._problem, self.beta, i2, E2, self._tol):
             return False
@@ -127,7 +127,7 @@ class _Run:
         return True
 
     def renew(self) -> None:
-        """The error cache from scratch; along the ray of a hard margin, at the best multiple of the duals."""
+        """Recompute the error cache; with a hard margin, at the best multiple of the duals."""
         stretch = best_multiple(self._problem, self.beta, self.gradient)
         self.beta, self._bias = stretch * self.beta, stretch * self._bias
         self._errors = self._K @ self.beta + self._problem.linear + self._bias

@@ -57,13 +57,13 @@ from maxmargin.solvers.separability import best_multiple
 
 Vector = NDArray[np.float64]
 
-PATIENCE = 100  # passes in a row in which samples ask to be moved and none can be
+PATIENCE = 100  # passes in a row with violators of which none can be moved
 
 
 @dataclass(frozen=True)
 class Options(SolverOptions):
-    """`max_passes`: passes in a row without a change that end the run. `counts`, `threshold`, `stops`, `bias`: see above; the
-    defaults are the sketch. `seed`: of the partners."""
+    """`max_passes`: the number of passes in a row without a change that ends the run. `counts`, `threshold`, `stops`, `bias`: see
+    above; the defaults follow the sketch. `seed`: the random seed of the partners."""
 
     max_passes: int = count(20)
     counts: str = one_of("updates", "moves")
@@ -111,14 +111,14 @@ def solve(
 
 
 def _ends(status: Status | None, control: Control, options: Options) -> bool:
-    """Whether this status ends the run: convergence does not, by the sketch, whose own rule is to count passes."""
+    """Whether this status ends the run. Convergence does not by default: the sketch has its own rule, which counts passes."""
     if status is None:
         return False
     return not status.converged or options.stops == "tol" or control.ended() is not None
 
 
 class _Run:
-    """The duals, the bias and the partners."""
+    """The state of one run: the duals, the bias, and the random numbers that choose partners."""
 
     def __init__(self, problem: DualProblem, K: Matrix, beta: Vector, options: Options) -> None:
         self._problem, self._K = problem, K
@@ -133,7 +133,7 @@ class _Run:
         return float(self._K[i] @ self.beta + self._problem.linear[i])
 
     def update(self, i: int) -> bool:
-        """Draw a partner, move both to the best point of their segment and set the bias; whether they moved."""
+        """Draw a partner, move both to the best point of their segment and set the bias; return whether they moved."""
         problem, K, beta = self._problem, self._K, self.beta
         G_i = self.gradient_of(i)
         for j in self._partners(i):
@@ -150,13 +150,13 @@ class _Run:
         return t != 0.0
 
     def _partners(self, i: int) -> list[int]:
-        """One j != i at random; with a hard margin all of them in a random order."""
+        """One partner j != i at random; with a hard margin all of them in a random order."""
         others = len(self.beta) - 1
         drawn = self._random.permutation(others) if self._problem.hard else [self._random.integers(others)]
         return [int(j) + int(j >= i) for j in drawn]
 
     def renew(self) -> None:
-        """The gradient at the end of a pass; with a hard margin, at the best multiple of the duals."""
+        """Recompute the gradient at the end of a pass; with a hard margin, at the best multiple of the duals."""
         self.gradient = self._K @ self.beta + self._problem.linear
         if self._problem.hard:
             stretch = best_multiple(self._problem, self.beta, self.gradient)

@@ -52,8 +52,8 @@ TINY = float(np.finfo(float).tiny)
 
 @dataclass(frozen=True)
 class Options(SolverOptions):
-    """`learning_rate`: decaying from `eta0`, or constant. `batch_size`: samples of a step, None for all of them.
-    `epochs`: passes over the samples after which the run ends. `seed`: of the batches."""
+    """`learning_rate`: decaying from `eta0`, or constant. `batch_size`: the number of samples in a step, None for all samples.
+    `epochs`: the number of passes over the samples after which the run ends. `seed`: the random seed of the batches."""
 
     learning_rate: str = one_of("decaying", "constant")
     eta0: float = number(0.1, least=TINY, most=1.0, rule="a number in (0, 1]")
