@@ -77,9 +77,9 @@ def _variance(X: Any, weights: NDArray[np.float64] | None) -> float:
     if sp.issparse(X):
         zeros = d - np.diff(X.indptr)
         first, second = (sp.csr_array((some, X.indices, X.indptr), shape=X.shape) for some in (deviations, deviations**2))
-        linear, square = first.sum(axis=1) - zeros * mean, second.sum(axis=1) + zeros * mean**2
+        linear, square = first.sum(axis=1) - zeros * mean, second.sum(axis=1) + zeros * (mean * mean)
     else:
         linear, square = deviations.sum(axis=1), np.square(deviations, out=deviations).sum(axis=1)
-    variance = float(share @ square) / d - (float(share @ linear) / d) ** 2
-    largest = float(np.abs(values).max(initial=0.0))
-    return variance if variance > (CONSTANT * largest) ** 2 else 0.0
+    left_of_mean, least = float(share @ linear) / d, CONSTANT * float(np.abs(values).max(initial=0.0))
+    variance = float(share @ square) / d - left_of_mean * left_of_mean
+    return 0.0 if variance <= least * least else variance
