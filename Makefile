@@ -23,6 +23,7 @@ lint: $(VENV)/.installed
 
 types: $(VENV)/.installed
 	$(BIN)/mypy
+	$(BIN)/stubtest maxmargin._native --mypy-config-file pyproject.toml --allowlist tests/stubtest.txt --ignore-disjoint-bases
 
 # The native code once more, under the address and undefined-behaviour sanitizers; with the system's cmake, or else pip's.
 sanitize: export PATH := $(PATH):$(abspath $(BIN))
