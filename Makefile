@@ -1,5 +1,7 @@
 # make demo     a model, its report and its picture, from a fresh clone
 # make test     everything that must hold: lint, types, tests, sanitizers
+# make format   rewrites the sources in the style of the project; make format-check says which differ, and is part of make test
+# make coverage the tests, and which lines of src they run (TESTS=tests/test_losses.py for some of them)
 # make bench    the comparison with other libraries (DATA=folder of data sets)
 # make fuzz     random problems, judged in 80-bit arithmetic (PROBLEMS=1000 or SECONDS=600, SEED=0, FROM=0, BACKEND=native)
 # make fuzz-files, make fuzz-faults   damaged files; forks, threads, signals, little memory, full disks
@@ -8,9 +10,11 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
+PYTHON_FOLDERS := src tests benchmarks docs fuzz
+CPP    := $(shell find native -name '*.?pp')
 NATIVE := $(shell find native -type f) CMakeLists.txt pyproject.toml
 
-.PHONY: demo test lint types sanitize bench fuzz fuzz-files fuzz-faults pictures clean
+.PHONY: demo test lint format format-check coverage types sanitize bench fuzz fuzz-files fuzz-faults pictures clean
 
 demo: $(VENV)/.installed
 	$(BIN)/maxmargin train
@@ -18,11 +22,23 @@ demo: $(VENV)/.installed
 test: $(VENV)/.installed lint types sanitize
 	$(BIN)/python -m pytest
 
-lint: $(VENV)/.installed
-	$(BIN)/ruff check src tests benchmarks docs fuzz
+lint: $(VENV)/.installed format-check
+	$(BIN)/ruff check $(PYTHON_FOLDERS)
+
+format: $(VENV)/.installed
+	$(BIN)/ruff format $(PYTHON_FOLDERS)
+	$(BIN)/clang-format -i $(CPP)
+
+format-check: $(VENV)/.installed
+	$(BIN)/ruff format --check $(PYTHON_FOLDERS)
+	$(BIN)/clang-format --dry-run -Werror $(CPP)
+
+coverage: $(VENV)/.installed
+	$(BIN)/python -m pytest --cov --cov-report=term $(TESTS)
 
 types: $(VENV)/.installed
 	$(BIN)/mypy
+	$(BIN)/stubtest maxmargin._native --mypy-config-file pyproject.toml --allowlist tests/stubtest.txt --ignore-disjoint-bases
 
 # The native code once more, under the address and undefined-behaviour sanitizers; with the system's cmake, or else pip's.
 sanitize: export PATH := $(PATH):$(abspath $(BIN))

@@ -9,7 +9,7 @@ violation, choose a working set, solve a tile, sum kernel rows. It decides no po
 
 from __future__ import annotations
 
-from maxmargin.backends.base import NEVER, Backend, Limit, TileResult, Violation
+from maxmargin.backends.base import NEVER, Backend, Limit, MeasuredViolation, TileResult, Violation
 from maxmargin.backends.native import NativeBackend
 from maxmargin.backends.reference import ReferenceBackend
 
@@ -30,6 +30,7 @@ __all__ = [
     "NEVER",
     "Backend",
     "Limit",
+    "MeasuredViolation",
     "NativeBackend",
     "ReferenceBackend",
     "TileResult",

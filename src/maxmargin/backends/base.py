@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 import scipy.sparse as sp
@@ -24,10 +24,21 @@ ROWS_AT_ONCE = 512
 NEVER = 1e30  # seconds: no deadline
 
 
-@dataclass(frozen=True)
-class Violation:
+class Violation(Protocol):
     """The violation of a point (`DualProblem.violation`), the median gradient of the free variables of each group, and the number
-    of free variables."""
+    of free variables. Each backend has its own kind, and takes back what it has measured."""
+
+    @property
+    def value(self) -> float: ...
+    @property
+    def levels(self) -> Sequence[float]: ...
+    @property
+    def n_free(self) -> int: ...
+
+
+@dataclass(frozen=True)
+class MeasuredViolation:
+    """A `Violation` made in Python."""
 
     value: float
     levels: Sequence[float]

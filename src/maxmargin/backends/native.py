@@ -113,6 +113,7 @@ class NativeBackend(Backend):
         extra_share: float,
         seed: int,
     ) -> tuple[Indices, bool]:
+        assert isinstance(violation, _native.Violation)
         return _native.choose_working_set(
             beta, problem.lower, problem.upper, gradient, problem.edges, violation, threshold, size, extra_share, seed
         )

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
-from maxmargin.backends.base import Backend, Indices, Limit, Matrix, TileResult, Vector, Violation
+from maxmargin.backends.base import Backend, Indices, Limit, Matrix, MeasuredViolation, TileResult, Vector, Violation
 from maxmargin.formulations import CrammerSingerProblem, DualProblem
 from maxmargin.gram import BlockGram, Gram, sums_by_blocks
 from maxmargin.kernels import Kernel, NamedKernel, Precomputed
@@ -47,7 +47,7 @@ class ReferenceBackend(Backend):
     def measure_violation(self, problem: DualProblem, beta: Vector, gradient: Vector) -> Violation:
         rise, fall = beta < problem.upper, beta > problem.lower
         levels = [_level(gradient[group], rise[group], fall[group]) for group in problem.groups]
-        return Violation(problem.violation(beta, gradient), levels, int((rise & fall).sum()))
+        return MeasuredViolation(problem.violation(beta, gradient), levels, int((rise & fall).sum()))
 
     def choose_working_set(
         self,

@@ -33,7 +33,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from maxmargin.backends import NEVER, Backend, Limit, Violation
+from maxmargin.backends import NEVER, Backend, Limit, MeasuredViolation, Violation
 from maxmargin.control import Control, Stop, fraction_done
 from maxmargin.formulations import DualProblem
 from maxmargin.gram import Gram
@@ -264,7 +264,7 @@ class _Run:
         self.steps = 0
         self.lowest_curvature = 0.0
         self.record = Record(len(problem))
-        self.violation = Violation(np.inf, (), 0)
+        self.violation: Violation = MeasuredViolation(np.inf, (), 0)
         self.relative_gap = np.inf
         self._last_violation = np.inf
         self._worst_violation = 0.0
