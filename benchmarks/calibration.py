@@ -77,8 +77,7 @@ def report(results: dict[str, dict[str, Scores]], contestants: list[str]) -> str
         cells = (f"{row[who]['log_loss']:>11.4f}{row[who]['brier']:>8.4f}{row[who]['seconds']:>8.4f}" for who in contestants)
         lines.append(f"{name:<12}" + "".join(cells))
     means = {
-        who: {score: fmean(row[who][score] for row in results.values()) for score in ("log_loss", "brier")}
-        for who in contestants
+        who: {score: fmean(row[who][score] for row in results.values()) for score in ("log_loss", "brier")} for who in contestants
     }
     lines.append(f"{'mean':<12}" + "".join(f"{m['log_loss']:>11.4f}{m['brier']:>8.4f}{'':>8}" for m in means.values()))
     peer = "scikit-learn"

@@ -123,9 +123,7 @@ def _check_predictions(model: Any, X: Any, decisions: Exact, tolerance: Exact) -
     if not len(wrong):
         return []
     at = wrong[0]
-    text = (
-        f"sample {at} is predicted {predicted[at]!r}, its decisions say {wanted[at]!r}; {len(wrong)} samples are wrong"
-    )
+    text = f"sample {at} is predicted {predicted[at]!r}, its decisions say {wanted[at]!r}; {len(wrong)} samples are wrong"
     return [Finding("WRONG_MODEL", "prediction", text)]
 
 

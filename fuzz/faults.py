@@ -155,9 +155,7 @@ def interrupt_a_fit(rng: Generator) -> str | None:
     n = 400 if name in ("smo-simple", "qp") else LARGE
     code = _INTERRUPTED.format(seed=int(rng.integers(10**6)), n=n, model=INTERRUPTIBLE[name])
     moment = float(10.0 ** rng.uniform(-3, 0.5))
-    with subprocess.Popen(
-        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as child:
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
         assert child.stdout is not None
         child.stdout.readline()
         time.sleep(moment)
@@ -243,14 +241,10 @@ def write_to_a_full_disk(rng: Generator) -> str | None:
         }
         name = str(rng.choice(list(commands)))
         if "predict" in name:
-            subprocess.run(
-                [*base, "train", str(data), "--no-plot", "--save", str(model)], capture_output=True, check=True
-            )
+            subprocess.run([*base, "train", str(data), "--no-plot", "--save", str(model)], capture_output=True, check=True)
         with open("/dev/full" if "stdout" in name else os.devnull, "w") as stdout:
             try:
-                done = subprocess.run(
-                    commands[name], stdout=stdout, stderr=subprocess.PIPE, text=True, timeout=PATIENCE
-                )
+                done = subprocess.run(commands[name], stdout=stdout, stderr=subprocess.PIPE, text=True, timeout=PATIENCE)
             except subprocess.TimeoutExpired:
                 return f"{name}: no answer within {PATIENCE:.0f} s"
     lines = [line for line in done.stderr.splitlines() if line.strip() and not line.startswith("warning: ")]
@@ -297,9 +291,7 @@ def stop_at_a_deadline(rng: Generator) -> str | None:
     if name in ("SVC", "SVR", "NuSVR"):
         params |= {"C": float(rng.choice([1.0, 1e4])), "tol": 1e-6}
     params |= {"alpha": 1e-6} if name == "KernelRegressor" else {}
-    target: Any = (
-        None if name == "OneClassSVM" else y if name.endswith("SVC") else X[:, 0] + 0.1 * rng.normal(size=len(X))
-    )
+    target: Any = None if name == "OneClassSVM" else y if name.endswith("SVC") else X[:, 0] + 0.1 * rng.normal(size=len(X))
     verdict = examine(Problem(name, params, X, target), "native")
     if verdict.findings:
         return f"{name}(max_seconds={moment:.3g}): {verdict.findings[0]}"

@@ -33,9 +33,7 @@ def feasible_points(beta: Exact, lower: Exact, upper: Exact, groups: Sequence[Gr
         return [clipped]
     projected = beta.copy()
     for group in groups:
-        projected[group.members] = _project_support(
-            *(part[group.members] for part in (beta, lower, upper)), group.total
-        )
+        projected[group.members] = _project_support(*(part[group.members] for part in (beta, lower, upper)), group.total)
     points = [projected]
     if len(groups) == 1 and groups[0].total == 0:
         points.append(_shrink_heavier_side(clipped))

@@ -49,9 +49,7 @@ def originals(folder: str) -> dict[str, bytes]:
         "data.csv": "a,b,c,d,target\n" + "\n".join(f"{row},{label}" for row, label in zip(rows, y, strict=True)) + "\n",
         "plain.csv": "\n".join(f"{row},{label}" for row, label in zip(rows, y, strict=True)) + "\n",
         "words.csv": "a;b;c;d;class\n"
-        + "\n".join(
-            f"{row.replace(',', ';')};{'yes' if label > 0 else 'no'}" for row, label in zip(rows, y, strict=True)
-        )
+        + "\n".join(f"{row.replace(',', ';')};{'yes' if label > 0 else 'no'}" for row, label in zip(rows, y, strict=True))
         + "\n",
         "c_svc.model": _model_text(model, pairs, y),
         "svr.model": "svm_type epsilon_svr\nkernel_type linear\nnr_class 2\ntotal_sv 2\nrho -0.5\nSV\n"
@@ -165,9 +163,7 @@ def _command(path: Path, folder: Path, call: str) -> tuple[str, list[Finding]]:
         text = f"{type(error).__name__}: {str(error)[:200]}"
         return "error", [Finding("EXCEPTION", f"{check}: {type(error).__name__}", text)]
     if result.exit_code not in EXIT_CODES:
-        return "error", [
-            Finding("EXCEPTION", f"{check}: exit code", f"exit code {result.exit_code}: {result.output[-200:]}")
-        ]
+        return "error", [Finding("EXCEPTION", f"{check}: exit code", f"exit code {result.exit_code}: {result.output[-200:]}")]
     if result.exit_code == 0:
         return "done", []
     lines = [line for line in result.stderr.splitlines() if line.strip() and not line.startswith("warning: ")]

@@ -117,9 +117,7 @@ def _kernel(rng: Generator, kernel: str) -> dict[str, Any]:
         params["degree"] = choose(rng, {1: 1, 2: 4, 3: 4, 4: 1, 5: 0.5, 0: 0.3, 2.5: 1, 0.5: 0.5, 1.5: 0.5})
     if kernel in ("poly", "sigmoid"):
         kind = choose(rng, {"zero": 4, "one": 3, "positive": 2, "negative": 1.5})
-        params["coef0"] = {"zero": 0.0, "one": 1.0}.get(kind) or power_of_ten(rng, -3, 3) * (
-            -1 if kind == "negative" else 1
-        )
+        params["coef0"] = {"zero": 0.0, "one": 1.0}.get(kind) or power_of_ten(rng, -3, 3) * (-1 if kind == "negative" else 1)
         if kind == "zero":
             params["coef0"] = 0.0
     return params

@@ -150,11 +150,7 @@ def _kernel_that_returns(value: Callable[[Any, Any], Any]) -> Callable[[Generato
 
 
 INVALID: dict[str, Callable[[Generator], Any]] = {
-    **{
-        f"CSR{change.__name__} in {when}": _damaged(change, when)
-        for change in CSR_DAMAGE
-        for when in ("fit", "predict")
-    },
+    **{f"CSR{change.__name__} in {when}": _damaged(change, when) for change in CSR_DAMAGE for when in ("fit", "predict")},
     "X NaN": _with_X(_poke(np.nan)),
     "X inf": _with_X(_poke(np.inf)),
     "X one-dimensional": _with_X(lambda X, rng: X[:, 0]),

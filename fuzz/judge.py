@@ -181,9 +181,7 @@ def _wrong_attributes(model: Any, problem: Problem) -> list[Finding]:
             return [Finding("WRONG_MODEL", "classes_", f"classes_ is {model.classes_!r}")]
         wanted = class_weights(model, problem).astype(float)
         if not np.allclose(model.class_weight_, wanted, rtol=1e-9, atol=0.0):
-            findings.append(
-                Finding("WRONG_MODEL", "class_weight_", f"class_weight_ is {model.class_weight_}, not {wanted}")
-            )
+            findings.append(Finding("WRONG_MODEL", "class_weight_", f"class_weight_ is {model.class_weight_}, not {wanted}"))
     if hasattr(model, "support_"):
         support = np.asarray(model.support_)
         if len(np.unique(support)) != len(support) or ((support < 0) | (support >= len(problem.X))).any():
@@ -192,9 +190,7 @@ def _wrong_attributes(model: Any, problem: Problem) -> list[Finding]:
             vectors = model.support_vectors_
             vectors = vectors.toarray() if sp.issparse(vectors) else np.asarray(vectors)
             if not np.array_equal(vectors, problem.X[support]):
-                findings.append(
-                    Finding("WRONG_MODEL", "support_vectors_", "support_vectors_ are not the rows support_ of X")
-                )
+                findings.append(Finding("WRONG_MODEL", "support_vectors_", "support_vectors_ are not the rows support_ of X"))
     return findings + _wrong_gamma(model, problem)
 
 
@@ -264,9 +260,7 @@ def _contradictions(model: Any, gap_tol: float | None, part: Any, truth: Truth, 
     if truth.box_residual > RESIDUAL:
         against("box", f"coefficients{of} leave the box by {truth.box_residual:.3g} of its width")
     if truth.equality_residual > RESIDUAL:
-        against(
-            "equality", f"equality constraint{of} off by {truth.equality_residual:.3g} of the sum of absolute values"
-        )
+        against("equality", f"equality constraint{of} off by {truth.equality_residual:.3g} of the sum of absolute values")
     if status.name == "GAP_REACHED":
         return findings
     tol = _tol(model)

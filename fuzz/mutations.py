@@ -94,11 +94,7 @@ def cut_out(rng: Generator, content: bytes) -> bytes:
 
 def repeat_part(rng: Generator, content: bytes) -> bytes:
     start = _place(rng, content)
-    return (
-        content[:start]
-        + content[start : start + int(rng.integers(1, 200))] * int(rng.integers(2, 20))
-        + content[start:]
-    )
+    return content[:start] + content[start : start + int(rng.integers(1, 200))] * int(rng.integers(2, 20)) + content[start:]
 
 
 def drop_line(rng: Generator, content: bytes) -> bytes:

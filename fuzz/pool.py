@@ -110,9 +110,7 @@ class Pool:
         for worker in self._workers:
             worker.end()
 
-    def run(
-        self, function: Callable[..., Any], tasks: Iterable[tuple[Any, tuple[Any, ...]]]
-    ) -> Iterator[tuple[Any, Any]]:
+    def run(self, function: Callable[..., Any], tasks: Iterable[tuple[Any, tuple[Any, ...]]]) -> Iterator[tuple[Any, Any]]:
         """Yield (name, result) of each task (name, arguments) when it is done; a result may be `Lost`."""
         queue = iter(tasks)
         for worker in self._workers:

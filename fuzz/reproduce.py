@@ -77,9 +77,7 @@ def _array(values: Any) -> str:
 
 def _formatter(values: Any) -> Any:
     return (
-        {"all": lambda value: repr(value.item() if hasattr(value, "item") else value)}
-        if values.dtype.kind in "fiubU"
-        else None
+        {"all": lambda value: repr(value.item() if hasattr(value, "item") else value)} if values.dtype.kind in "fiubU" else None
     )
 
 

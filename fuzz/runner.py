@@ -100,9 +100,7 @@ def run(options: Options) -> int:
     print("\n" + table(tally))
     if options.json is not None:
         options.json.write_text(json.dumps(document(options, tally), indent=1) + "\n")
-    print(
-        f"\nto repeat one: python -m fuzz --seed {options.seed} --backend {options.backend} --from NUMBER --problems 1"
-    )
+    print(f"\nto repeat one: python -m fuzz --seed {options.seed} --backend {options.backend} --from NUMBER --problems 1")
     return 1 if tally.findings or tally.harness else 0
 
 
@@ -158,9 +156,7 @@ def table(tally: Tally) -> str:
     for kind in KINDS:
         of_kind = {key: count for key, count in tally.checks.items() if key[0] == kind}
         lines.append(f"{kind:<60}{sum(of_kind.values()):>10}")
-        lines += [
-            f"    {check:<56.56}{count:>10}" for (_, check), count in sorted(of_kind.items(), key=lambda item: -item[1])
-        ]
+        lines += [f"    {check:<56.56}{count:>10}" for (_, check), count in sorted(of_kind.items(), key=lambda item: -item[1])]
     if tally.other_warnings:
         lines += [
             "",

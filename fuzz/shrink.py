@@ -124,9 +124,7 @@ def _simplify_data(problem: Problem) -> Iterator[Problem]:
         yield replace(problem, X=problem.X.astype(np.float64))
     if problem.classifies and problem.y is not None:
         classes, labels = np.unique(problem.y, return_inverse=True)
-        if not np.array_equal(classes, np.arange(len(classes))) and not isinstance(
-            problem.params.get("class_weight"), dict
-        ):
+        if not np.array_equal(classes, np.arange(len(classes))) and not isinstance(problem.params.get("class_weight"), dict):
             yield replace(problem, y=labels)
         if len(classes) > 2:
             yield replace(problem, y=np.where(problem.y == classes[0], classes[0], classes[1]))

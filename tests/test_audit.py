@@ -90,9 +90,7 @@ def values(
     return half_norm + lowest(lambda r: s @ np.maximum(0, r - margin) - nu * s.sum() * r, rho), -half_norm
 
 
-def check(
-    found: Audit, machine: str, K: Any, y: Any, weights: Any, model: Any, parameters: Any, rel: float = 1e-9
-) -> None:
+def check(found: Audit, machine: str, K: Any, y: Any, weights: Any, model: Any, parameters: Any, rel: float = 1e-9) -> None:
     """The audit of a binary machine, a regression or a one-class machine says what the textbook says."""
     beta, numbers = np.zeros(len(K)), np.arange(len(K))
     if type(model).__module__.startswith("sklearn."):

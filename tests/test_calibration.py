@@ -208,9 +208,7 @@ def support_set(model: Any, n: int) -> Any:
 
 
 @pytest.mark.parametrize("machine", MACHINES, ids=name)
-def test_decisions_without_a_sample_against_refits(
-    machine: Any, noisy: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_decisions_without_a_sample_against_refits(machine: Any, noisy: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     X, y = noisy
     model = machine.fit(X, y)
     decisions, (true, machines) = model.decision_function(X), refitted(model, X, y)
@@ -281,10 +279,13 @@ def test_the_error_estimates_that_on_new_data() -> None:
     assert model.loo_error_ == pytest.approx(1.0 - model.score(X[500:], y[500:]), abs=0.02)
 
 
-@pytest.mark.parametrize(("wrong", "message"), [
-    (lambda X, y: (X[1:], y[1:]), r"X has shape \(99, 3\): must be the training set of the model, of shape \(100, 3\)"),
-    (lambda X, y: (X, y + 1), r"y has classes that the model was not fitted on: must be among \[0, 1\]"),
-])
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (lambda X, y: (X[1:], y[1:]), r"X has shape \(99, 3\): must be the training set of the model, of shape \(100, 3\)"),
+        (lambda X, y: (X, y + 1), r"y has classes that the model was not fitted on: must be among \[0, 1\]"),
+    ],
+)
 def test_decisions_are_about_the_training_set(wrong: Any, message: str, noisy: Any) -> None:
     model = SVC().fit(*noisy)
     with pytest.raises(ValueError, match=message):
@@ -293,10 +294,13 @@ def test_decisions_are_about_the_training_set(wrong: Any, message: str, noisy: A
         loo_decisions("SVC", *noisy)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(("parameters", "message"), [
-    ({"multi_class": "crammer_singer"}, "multi_class='crammer_singer': must be 'ovo' or 'ovr'"),
-    ({"solver": "dual-ascent"}, "solver='dual-ascent': its intercept is a weight"),
-])
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"multi_class": "crammer_singer"}, "multi_class='crammer_singer': must be 'ovo' or 'ovr'"),
+        ({"solver": "dual-ascent"}, "solver='dual-ascent': its intercept is a weight"),
+    ],
+)
 def test_machines_that_the_rule_is_not_about(parameters: dict[str, Any], message: str, noisy: Any) -> None:
     X, y = noisy
     with pytest.raises(ValueError, match=f"^{message}"):
@@ -353,10 +357,12 @@ def test_a_weight_is_left_out_as_a_whole(noisy: Any) -> None:
     weights = np.random.default_rng(0).uniform(0.2, 3.0, len(y))
     model = SVC(gamma=0.5, tol=TIGHT).fit(X, y, weights)
     without = loo_decisions(model, X, y, weights)
-    true = np.array([
-        SVC(gamma=0.5, tol=TIGHT).fit(X, y, np.where(np.arange(len(y)) == i, 0.0, weights)).decision_function(X[[i]])[0]
-        for i in range(len(y))
-    ])
+    true = np.array(
+        [
+            SVC(gamma=0.5, tol=TIGHT).fit(X, y, np.where(np.arange(len(y)) == i, 0.0, weights)).decision_function(X[[i]])[0]
+            for i in range(len(y))
+        ]
+    )
     assert np.corrcoef(without, true)[0, 1] > max(0.98, np.corrcoef(model.decision_function(X), true)[0, 1])
 
 
@@ -596,9 +602,7 @@ def test_prediction_and_probability_of_two_classes(class_weight: Any, noisy: Any
     between = (decisions > min(0.0, middle)) == (decisions < max(0.0, middle))
     differ = model.predict_proba(X).argmax(axis=1) != model.predict(X)
     np.testing.assert_array_equal(differ, between & (decisions != middle))
-    np.testing.assert_allclose(
-        model.predict_proba(X)[:, 1], 1.0 / (1.0 + np.exp(model.probA_[0] * decisions + model.probB_[0]))
-    )
+    np.testing.assert_allclose(model.predict_proba(X)[:, 1], 1.0 / (1.0 + np.exp(model.probA_[0] * decisions + model.probB_[0])))
     np.testing.assert_allclose(np.exp(model.predict_log_proba(X)), model.predict_proba(X))
 
 

@@ -95,9 +95,7 @@ def machines(model: SVC, X: Any, y: Any, weights: Any) -> Iterator[tuple[Truth, 
             yield truth, model.certificate_.parts[m]
 
 
-def check(
-    model: SVC, X: Any, y: Any, weights: Any = None, at_most: float = 1.01, rounding: float = 1e-9
-) -> None:
+def check(model: SVC, X: Any, y: Any, weights: Any = None, at_most: float = 1.01, rounding: float = 1e-9) -> None:
     """true gap <= reported gap <= at_most times it, but for rounding; the values are those of the model."""
     weights = np.ones(len(y)) if weights is None else weights
     for truth, part in machines(model, X, y, weights):
@@ -247,9 +245,7 @@ def test_many_samples_are_checked_where_it_matters(many: tuple[Any, Any]) -> Non
     assert "samples whose share of the gap can differ from zero" in model.certificate_.arithmetic
 
 
-@pytest.mark.parametrize(
-    "parameters", [{"max_iter": 300}, {"gap_tol": 0.05}, {"loss": "squared_hinge", "gap_tol": 0.05}]
-)
+@pytest.mark.parametrize("parameters", [{"max_iter": 300}, {"gap_tol": 0.05}, {"loss": "squared_hinge", "gap_tol": 0.05}])
 def test_many_samples_stopped_early(many: tuple[Any, Any], parameters: dict[str, Any]) -> None:
     X, y = many
     model = SVC(**parameters)

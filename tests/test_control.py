@@ -50,7 +50,6 @@ def _python_handles_ctrl_c() -> Iterator[None]:
     signal.signal(signal.SIGINT, before)
 
 
-
 def hard() -> tuple[Any, Any, float]:
     names: dict[str, Any] = {}
     exec(HARD, names)
@@ -81,7 +80,9 @@ def progress_of(model: SVC, *data: Any) -> list[Progress]:
 
 
 def test_ctrl_c_is_raised_again_and_the_model_is_usable() -> None:
-    answer = run(HARD + """
+    answer = run(
+        HARD
+        + """
 import json, os, signal, threading, time
 import numpy as np
 from maxmargin import SVC
@@ -113,7 +114,8 @@ print(json.dumps({
     "reported": [model.certificate_.primal, model.certificate_.dual, model.certificate_.relative_gap],
     "accuracy": model.score(X, y),
 }))
-""")
+"""
+    )
     assert answer["raised"] == Status.INTERRUPTED.value
     assert answer["status"] == "INTERRUPTED"
     assert answer["late"] < LIVENESS

@@ -244,9 +244,7 @@ def test_features_of_the_scale_of_1e30(kernel: str, container: Any) -> None:
     assert large.status_ is Status.CONVERGED
     assert large.certificate_.holds(1e-3)
     if kernel in ("rbf", "poly"):
-        np.testing.assert_allclose(
-            large.decision_function(container(1e30 * X)), small.decision_function(container(X)), atol=1e-5
-        )
+        np.testing.assert_allclose(large.decision_function(container(1e30 * X)), small.decision_function(container(X)), atol=1e-5)
 
 
 def test_many_features_of_the_scale_of_1e30() -> None:

@@ -156,9 +156,7 @@ def shifted_intercept(model: Any) -> Any:
 
 def modest_certificate(model: Any) -> Any:
     """One that admits a large gap."""
-    return spoil(
-        model, certificate_=replace(model.certificate_, gap=1.0, relative_gap=0.5, primal=model.certificate_.dual + 1)
-    )
+    return spoil(model, certificate_=replace(model.certificate_, gap=1.0, relative_gap=0.5, primal=model.certificate_.dual + 1))
 
 
 SPOILED: list[tuple[str, Callable[[Any], Any], set[tuple[str, str]]]] = [
@@ -185,9 +183,7 @@ SPOILED: list[tuple[str, Callable[[Any], Any], set[tuple[str, str]]]] = [
     ),
     (
         "SVC",
-        lambda model: spoil(
-            model, certificate_=replace(model.certificate_, dual=7.0, primal=7.0 + model.certificate_.gap)
-        ),
+        lambda model: spoil(model, certificate_=replace(model.certificate_, dual=7.0, primal=7.0 + model.certificate_.gap)),
         {("OPTIMISTIC", "dual value")},
     ),
     ("SVC", lambda model: spoil(model, decision_function=lambda X: np.zeros(len(X))), {("WRONG_MODEL", "decision")}),

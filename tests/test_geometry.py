@@ -156,7 +156,12 @@ def test_sides_by_definition():
     X, y = np.array([[3.0], [1.0], [0.4], [0.0], [-2.0], [-1.0]]), np.array([1, 1, 1, 1, 1, -1])
     np.testing.assert_allclose(geometry.slack(plane, X, y), [0.0, 0.0, 0.6, 1.0, 3.0, 0.0])
     assert geometry.sides(plane, X, y).tolist() == [
-        Side.OUTSIDE, Side.ON_MARGIN, Side.INSIDE, Side.MISCLASSIFIED, Side.MISCLASSIFIED, Side.ON_MARGIN,
+        Side.OUTSIDE,
+        Side.ON_MARGIN,
+        Side.INSIDE,
+        Side.MISCLASSIFIED,
+        Side.MISCLASSIFIED,
+        Side.ON_MARGIN,
     ]
     assert geometry.sides(plane, X, y, tolerance=0.7).tolist().count(Side.ON_MARGIN) == 3
 

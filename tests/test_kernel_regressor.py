@@ -234,9 +234,9 @@ def test_sgd_is_the_dual_algorithm_of_the_lecture(alpha):
 def test_sgd_comes_to_the_exact_solution(data, batch_size):
     X, y = data
     exact = KernelRegressor(1.0, gamma=0.3).fit(X, y)
-    model = KernelRegressor(
-        1.0, gamma=0.3, solver="sgd", batch_size=batch_size, tol=1e-6, max_iter=-1, random_state=0
-    ).fit(X, y, np.ones(len(y)))
+    model = KernelRegressor(1.0, gamma=0.3, solver="sgd", batch_size=batch_size, tol=1e-6, max_iter=-1, random_state=0).fit(
+        X, y, np.ones(len(y))
+    )
     assert model.status_ is Status.CONVERGED
     assert relative_error(model.predict(X), exact.predict(X)) < 1e-5
     assert (np.diff(model.trace_.dual) >= -1e-9).all()  # the automatic rate never loses ground

@@ -23,7 +23,12 @@ from maxmargin.kernels.theory import (
 
 X = np.random.default_rng(0).normal(size=(40, 3))
 KERNELS: list[Kernel] = [
-    Linear(), Polynomial(3, 0.5, 1.0), Polynomial(2, 1.0, 0.0), RBF(0.7), Laplacian(0.3), Exponential(0.4),
+    Linear(),
+    Polynomial(3, 0.5, 1.0),
+    Polynomial(2, 1.0, 0.0),
+    RBF(0.7),
+    Laplacian(0.3),
+    Exponential(0.4),
 ]
 
 
@@ -92,7 +97,10 @@ def test_errors_of_mercer():
 
 @settings(max_examples=60, deadline=None)
 @given(
-    st.integers(1, 4), st.integers(1, 5), st.floats(0.1, 3.0), st.one_of(st.just(0.0), st.floats(0.1, 3.0)),
+    st.integers(1, 4),
+    st.integers(1, 5),
+    st.floats(0.1, 3.0),
+    st.one_of(st.just(0.0), st.floats(0.1, 3.0)),
     st.integers(0, 2**32 - 1),
 )
 def test_polynomial_features(n_features, degree, gamma, coef0, seed):

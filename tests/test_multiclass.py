@@ -175,9 +175,11 @@ def test_a_kernel_row_is_computed_once_for_all_machines(strategy, small_tiles, m
     if strategy == "crammer_singer":  # it is one machine
         return
     everyone = np.ones(len(y), dtype=bool)
-    alone = [(np.isin(y, pair), y) for pair in combinations(range(4), 2)] if strategy == "ovo" else [
-        (everyone, y == c) for c in range(4)
-    ]
+    alone = (
+        [(np.isin(y, pair), y) for pair in combinations(range(4), 2)]
+        if strategy == "ovo"
+        else [(everyone, y == c) for c in range(4)]
+    )
     for part, own in alone:
         fit("ovo", X[part], own[part], tol=1e-3)
     assert len(count.matrices) == len(alone)
@@ -249,9 +251,7 @@ def test_a_class_without_weight_is_as_good_as_not_there(strategy, missing):
     assert light.certificate_.holds(1e-3)
     if strategy != "ovo":
         others = np.arange(4) != missing
-        np.testing.assert_allclose(
-            light.decision_function(queries)[:, others], without.decision_function(queries), atol=1e-4
-        )
+        np.testing.assert_allclose(light.decision_function(queries)[:, others], without.decision_function(queries), atol=1e-4)
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)

@@ -67,9 +67,7 @@ def test_same_support_vectors_as_scikit_learn(name: str) -> None:
 @pytest.mark.parametrize("name", ["iris", "wine", "breast_cancer"])
 def test_decision_function_shape(name: str, shape: str) -> None:
     X, y = DATA[name]
-    ours, theirs = (
-        machine(nu=0.303, decision_function_shape=shape, **TIGHT).fit(X, y) for machine in (NuSVC, sklearn.svm.NuSVC)
-    )
+    ours, theirs = (machine(nu=0.303, decision_function_shape=shape, **TIGHT).fit(X, y) for machine in (NuSVC, sklearn.svm.NuSVC))
     values = theirs.decision_function(X)
     np.testing.assert_allclose(ours.decision_function(X), values, atol=1e-4 * np.abs(values).max())
 

@@ -42,9 +42,7 @@ def drawn(ax, label):
 def contours(ax):
     """Return {level: points of the line drawn for it}."""
     return {
-        c.levels[0]: np.concatenate([path.vertices for path in c.get_paths()])
-        for c in ax.collections
-        if hasattr(c, "levels")
+        c.levels[0]: np.concatenate([path.vertices for path in c.get_paths()]) for c in ax.collections if hasattr(c, "levels")
     }
 
 
@@ -131,9 +129,7 @@ def test_more_features_are_a_slice_and_the_title_says_so():
     assert "slice of the 4-feature decision function" in ax.get_title(loc="left")
     assert "% of the variance" in ax.get_xlabel()
     plane = PCA(2).fit(X)
-    np.testing.assert_allclose(
-        model.decision_function(plane.inverse_transform(contours(ax)[0.0])), 0, atol=0.02
-    )
+    np.testing.assert_allclose(model.decision_function(plane.inverse_transform(contours(ax)[0.0])), 0, atol=0.02)
 
 
 def test_plane_of_the_caller():
@@ -209,9 +205,7 @@ def test_gap_trace_skips_what_was_not_measured(moons):
         iteration=[1, 2, 3],
     )
     lines = {line.get_label(): line for line in gap_trace(model).lines}
-    np.testing.assert_array_equal(
-        lines["duality gap (primal minus dual)"].get_xydata(), [[0.2, 5.0], [0.3, 0.5]]
-    )
+    np.testing.assert_array_equal(lines["duality gap (primal minus dual)"].get_xydata(), [[0.2, 5.0], [0.3, 0.5]])
     np.testing.assert_array_equal(lines["KKT violation"].get_xydata(), [[0.1, 1.0], [0.2, 0.1]])
     assert lines["tol = 0.001"].get_ydata()[0] == 1e-3
     certified = lines[f"certified gap {model.certificate_.gap:.2e}"]

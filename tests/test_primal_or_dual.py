@@ -42,27 +42,33 @@ def test_all_samples_may_be_support_vectors():
     assert primal_or_dual(1000, 10).dual.inference == 1000 * 10
 
 
-@pytest.mark.parametrize(("n_samples", "n_features", "dimension", "choice", "because"), [
-    (100_000, 20, None, "primal", "20 parameters instead of 100000"),
-    (100_000, 20, 1771, "primal", "1771 features"),
-    (100_000, 20, math.inf, "dual", "infinitely many features"),
-    (2_000, 1_000, None, "dual", "1000 features for 2000 samples"),
-    (300, 5, None, "dual", "cost more than all pairs"),
-    (100_000, 20, 53_130, "dual", "5.313e+04 features for 100000 samples"),
-])
+@pytest.mark.parametrize(
+    ("n_samples", "n_features", "dimension", "choice", "because"),
+    [
+        (100_000, 20, None, "primal", "20 parameters instead of 100000"),
+        (100_000, 20, 1771, "primal", "1771 features"),
+        (100_000, 20, math.inf, "dual", "infinitely many features"),
+        (2_000, 1_000, None, "dual", "1000 features for 2000 samples"),
+        (300, 5, None, "dual", "cost more than all pairs"),
+        (100_000, 20, 53_130, "dual", "5.313e+04 features for 100000 samples"),
+    ],
+)
 def test_the_choice(n_samples, n_features, dimension, choice, because):
     advice = primal_or_dual(n_samples, n_features, dimension)
     assert advice.choice == choice
     assert because in advice.reason
 
 
-@pytest.mark.parametrize(("arguments", "message"), [
-    ({"n_samples": 0, "n_features": 3}, "n_samples=0: must be positive"),
-    ({"n_samples": 10, "n_features": -1}, "n_features=-1: must be positive"),
-    ({"n_samples": 10, "n_features": 3, "feature_dimension": 0}, r"feature_dimension=0\.0: must be positive"),
-    ({"n_samples": 10, "n_features": 3, "n_support": 11}, "n_support=11: must be between 0 and n_samples=10"),
-    ({"n_samples": 10, "n_features": 3, "passes": 0}, "passes=0: must be positive"),
-])
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"n_samples": 0, "n_features": 3}, "n_samples=0: must be positive"),
+        ({"n_samples": 10, "n_features": -1}, "n_features=-1: must be positive"),
+        ({"n_samples": 10, "n_features": 3, "feature_dimension": 0}, r"feature_dimension=0\.0: must be positive"),
+        ({"n_samples": 10, "n_features": 3, "n_support": 11}, "n_support=11: must be between 0 and n_samples=10"),
+        ({"n_samples": 10, "n_features": 3, "passes": 0}, "passes=0: must be positive"),
+    ],
+)
 def test_impossible_sizes(arguments, message):
     with pytest.raises(ValueError, match=message):
         primal_or_dual(**arguments)
@@ -85,13 +91,16 @@ def test_auto_trains_the_primal_where_it_is_the_better_problem():
     assert chosen.certificate_.primal == pytest.approx(asked.certificate_.primal, rel=1e-6)
 
 
-@pytest.mark.parametrize(("parameters", "n", "because"), [
-    ({"kernel": "linear"}, 1500, "the hinge has a kink"),
-    ({"kernel": "linear", "loss": "squared_hinge", "C": np.inf}, 1500, "hard margin"),
-    ({"kernel": "rbf", "loss": "squared_hinge"}, 1500, "infinitely many features"),
-    ({"kernel": "poly", "degree": 2, "coef0": 1.0, "loss": "squared_hinge"}, 4000, "poly kernel"),
-    ({"kernel": "linear", "loss": "squared_hinge"}, 200, "cost more than all pairs"),
-])
+@pytest.mark.parametrize(
+    ("parameters", "n", "because"),
+    [
+        ({"kernel": "linear"}, 1500, "the hinge has a kink"),
+        ({"kernel": "linear", "loss": "squared_hinge", "C": np.inf}, 1500, "hard margin"),
+        ({"kernel": "rbf", "loss": "squared_hinge"}, 1500, "infinitely many features"),
+        ({"kernel": "poly", "degree": 2, "coef0": 1.0, "loss": "squared_hinge"}, 4000, "poly kernel"),
+        ({"kernel": "linear", "loss": "squared_hinge"}, 200, "cost more than all pairs"),
+    ],
+)
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_auto_trains_the_dual_elsewhere_and_says_why(parameters, n, because):
     X, y = many_samples(n)
@@ -104,9 +113,10 @@ def test_auto_trains_the_dual_elsewhere_and_says_why(parameters, n, because):
 def test_auto_goes_on_in_the_dual_where_the_primal_falls_short(monkeypatch):
     X, y = many_samples(1100)
     whole = SVC(kernel="linear", loss="squared_hinge").fit(X, y)
-    stopping = replace(SOLVERS["lbfgs"], solve=lambda *arguments, options: choose.lbfgs.solve(
-        *arguments, options=replace(options, max_iterations=2)
-    ))
+    stopping = replace(
+        SOLVERS["lbfgs"],
+        solve=lambda *arguments, options: choose.lbfgs.solve(*arguments, options=replace(options, max_iterations=2)),
+    )
     monkeypatch.setitem(SOLVERS, "lbfgs", stopping)
     with pytest.warns(match="solver's own rule"):
         alone = SVC(kernel="linear", loss="squared_hinge", solver="lbfgs").fit(X, y)
@@ -126,7 +136,10 @@ def test_auto_looks_at_the_largest_machine():
 
 def test_what_was_asked_for_is_refused_where_it_cannot_be():
     wide = Situation("rbf", "hinge", True, 20_000, 5, math.inf)
-    with pytest.raises(ValueError, match=r"solver='smo-platt': it keeps the whole kernel matrix, so 20000 samples are too "
-                                         r"many \(at most 10000\)\. Here you can use block-smo"):
+    with pytest.raises(
+        ValueError,
+        match=r"solver='smo-platt': it keeps the whole kernel matrix, so 20000 samples are too "
+        r"many \(at most 10000\)\. Here you can use block-smo",
+    ):
         choose_solver("smo-platt", wide)
     assert choose_solver("block-smo", wide).name == "block-smo"

@@ -74,8 +74,7 @@ def _for_ours_only(test: str, mark: pytest.Mark) -> pytest.Mark:
         return mark
     names, values, *rest = mark.args
     kept = [
-        k for k, value in enumerate(values)
-        if not any(map(is_left_out, value if isinstance(value, (tuple, list)) else (value,)))
+        k for k, value in enumerate(values) if not any(map(is_left_out, value if isinstance(value, (tuple, list)) else (value,)))
     ]
     keywords = dict(mark.kwargs)
     if "ids" in keywords:

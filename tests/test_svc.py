@@ -145,16 +145,12 @@ def test_hard_margin() -> None:
     assert model.margin_ == pytest.approx(2.5)
     X, y = DATA["iris"][0][:100], DATA["iris"][1][:100]
     model = SVC(C=np.inf, kernel="linear").fit(X, y)
-    np.testing.assert_allclose(
-        model.decision_function(X), SVC(C=1e10, kernel="linear").fit(X, y).decision_function(X), atol=1e-6
-    )
+    np.testing.assert_allclose(model.decision_function(X), SVC(C=1e10, kernel="linear").fit(X, y).decision_function(X), atol=1e-6)
     assert ((2 * y - 1) * model.decision_function(X)).min() == pytest.approx(1.0, abs=1e-6)
     assert model.margin_ == pytest.approx(1.0 / np.linalg.norm(model.coef_))
 
 
-@pytest.mark.parametrize(
-    ("kernel", "gamma"), [("rbf", 1 / (2 * 0.7**2)), ("laplacian", 1 / 0.7), ("exponential", 1 / 0.7)]
-)
+@pytest.mark.parametrize(("kernel", "gamma"), [("rbf", 1 / (2 * 0.7**2)), ("laplacian", 1 / 0.7), ("exponential", 1 / 0.7)])
 def test_sigma_is_another_way_to_say_gamma(kernel: str, gamma: float) -> None:
     X, y = two_classes()
     one, other = SVC(kernel=kernel, sigma=0.7).fit(X, y), SVC(kernel=kernel, gamma=gamma).fit(X, y)
@@ -410,9 +406,7 @@ def test_pipelines_and_grid_search() -> None:
     grid = {"svc__C": [0.1, 1.0], "svc__gamma": [0.01, 0.1]}
     search = GridSearchCV(make_pipeline(StandardScaler(), SVC()), grid, cv=3)
     theirs = GridSearchCV(clone(search.estimator).set_params(svc=sklearn.svm.SVC()), search.param_grid, cv=3)
-    np.testing.assert_allclose(
-        search.fit(X, y).cv_results_["mean_test_score"], theirs.fit(X, y).cv_results_["mean_test_score"]
-    )
+    np.testing.assert_allclose(search.fit(X, y).cv_results_["mean_test_score"], theirs.fit(X, y).cv_results_["mean_test_score"])
     assert search.best_params_ == theirs.best_params_
 
 

@@ -196,11 +196,14 @@ def test_lbfgs(problem):
 
 
 @pytest.mark.parametrize("problem", [p for p in SOFT_LINEAR if p.loss == "hinge"], ids=lambda problem: problem.name)
-@pytest.mark.parametrize(("options", "gap"), [
-    ({}, 0.03),
-    ({"learning_rate": "constant", "eta0": 0.01, "epochs": 500}, 0.1),
-    ({"batch_size": 10, "eta0": 0.02, "epochs": 200}, 0.3),
-])
+@pytest.mark.parametrize(
+    ("options", "gap"),
+    [
+        ({}, 0.03),
+        ({"learning_rate": "constant", "eta0": 0.01, "epochs": 500}, 0.1),
+        ({"batch_size": 10, "eta0": 0.02, "epochs": 200}, 0.3),
+    ],
+)
 def test_subgradient_descent(problem, options, gap):
     X, y, _ = problem.inputs()
     model = train(problem, X, y, solver="subgradient", solver_options=options, random_state=0)
@@ -432,12 +435,15 @@ def test_the_largest_gain_first_comes_to_the_same_solution(problem):
     assert greedy.certificate_.dual == pytest.approx(cyclic.certificate_.dual, rel=1e-5)
 
 
-@pytest.mark.parametrize(("solver", "options"), [
-    ("dual-ascent", {"epsilon": 0.1}),
-    ("smo-simple", {"seed": 3}),
-    ("smo-platt", {"seed": 3}),
-    ("subgradient", {"seed": 3, "batch_size": 7, "epochs": 20}),
-])
+@pytest.mark.parametrize(
+    ("solver", "options"),
+    [
+        ("dual-ascent", {"epsilon": 0.1}),
+        ("smo-simple", {"seed": 3}),
+        ("smo-platt", {"seed": 3}),
+        ("subgradient", {"seed": 3, "batch_size": 7, "epochs": 20}),
+    ],
+)
 def test_each_machine_of_several_classes_sees_its_samples_in_the_order_of_the_user(solver, options):
     X, y = load_iris(return_X_y=True)
     mixed = np.random.default_rng(0).permutation(len(y))[:90]
@@ -888,28 +894,46 @@ def test_k_plus_one_is_the_kernel_of_one_more_feature():
 # --- what is wrong is said clearly ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("parameters", "message"), [
-    ({"solver": "smo"}, r"solver='smo': must be 'auto' or one of block-smo, smo-simple, smo-all-pairs, smo-platt, dual-ascent"),
-    ({"solver_options": {"seed": 1}}, r"solver='auto' has no option 'seed'; it takes no options"),
-    ({"solver": "block-smo", "solver_options": {"tile": 9}}, r"solver='block-smo' has no option 'tile'; it takes no options"),
-    ({"solver": "smo-simple", "solver_options": {"passes": 1}}, r"no option 'passes'; it takes max_passes, counts"),
-    ({"solver": "smo-simple", "solver_options": {"bias": 0.0}}, r"bias=0\.0: must be one of running, best"),
-    ({"solver": "smo-all-pairs", "solver_options": {"seed": 1}}, r"solver='smo-all-pairs' has no option 'seed'"),
-    ({"solver": "smo-simple", "solver_options": {"max_passes": 0}}, r"max_passes=0: must be a positive whole number"),
-    ({"solver": "smo-platt", "solver_options": {"seed": -1}}, r"seed=-1: must be a whole number, at least 0"),
-    ({"solver": "dual-ascent", "solver_options": {"epsilon": -1.0}}, r"epsilon=-1\.0: must be a number, at least 0"),
-    ({"solver": "dual-ascent", "solver_options": {"order": "up"}}, r"order='up': must be one of cyclic, random, greedy"),
-    ({"solver": "qp", "solver_options": {"form": "both"}}, r"form='both': must be one of dual, primal"),
-    ({"solver": "subgradient", "solver_options": {"eta0": 0.0}}, r"eta0=0\.0: must be a number in \(0, 1\]"),
-    ({"solver": "subgradient", "solver_options": {"batch_size": 0}}, r"batch_size=0: must be a positive whole number, or None"),
-    ({"solver": "subgradient", "solver_options": {"learning_rate": 1}}, r"learning_rate=1: must be one of decaying, constant"),
-    ({"solver": "lbfgs", "solver_options": {"memory": 2.5}}, r"memory=2\.5: must be a positive whole number"),
-    ({"solver": "smo-platt", "fit_intercept": False}, r"solver='smo-platt': it moves pairs of duals, for which there must be an"),
-    ({"solver": "lbfgs", "kernel": "rbf"}, r"solver='lbfgs': it solves the primal problem, for which the rbf kernel has no"),
-    ({"solver": "subgradient", "loss": "squared_hinge"}, r"solver='subgradient': it does not take the squared_hinge loss"),
-    ({"solver": "qp", "kernel": "rbf", "solver_options": {"form": "primal"}}, r"the rbf kernel has no explicit features"),
-    ({"solver": "dual-ascent", "probability": "loo"}, r"probability='loo' with solver='dual-ascent': its intercept is a weight"),
-])
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        (
+            {"solver": "smo"},
+            r"solver='smo': must be 'auto' or one of block-smo, smo-simple, smo-all-pairs, smo-platt, dual-ascent",
+        ),
+        ({"solver_options": {"seed": 1}}, r"solver='auto' has no option 'seed'; it takes no options"),
+        ({"solver": "block-smo", "solver_options": {"tile": 9}}, r"solver='block-smo' has no option 'tile'; it takes no options"),
+        ({"solver": "smo-simple", "solver_options": {"passes": 1}}, r"no option 'passes'; it takes max_passes, counts"),
+        ({"solver": "smo-simple", "solver_options": {"bias": 0.0}}, r"bias=0\.0: must be one of running, best"),
+        ({"solver": "smo-all-pairs", "solver_options": {"seed": 1}}, r"solver='smo-all-pairs' has no option 'seed'"),
+        ({"solver": "smo-simple", "solver_options": {"max_passes": 0}}, r"max_passes=0: must be a positive whole number"),
+        ({"solver": "smo-platt", "solver_options": {"seed": -1}}, r"seed=-1: must be a whole number, at least 0"),
+        ({"solver": "dual-ascent", "solver_options": {"epsilon": -1.0}}, r"epsilon=-1\.0: must be a number, at least 0"),
+        ({"solver": "dual-ascent", "solver_options": {"order": "up"}}, r"order='up': must be one of cyclic, random, greedy"),
+        ({"solver": "qp", "solver_options": {"form": "both"}}, r"form='both': must be one of dual, primal"),
+        ({"solver": "subgradient", "solver_options": {"eta0": 0.0}}, r"eta0=0\.0: must be a number in \(0, 1\]"),
+        (
+            {"solver": "subgradient", "solver_options": {"batch_size": 0}},
+            r"batch_size=0: must be a positive whole number, or None",
+        ),
+        (
+            {"solver": "subgradient", "solver_options": {"learning_rate": 1}},
+            r"learning_rate=1: must be one of decaying, constant",
+        ),
+        ({"solver": "lbfgs", "solver_options": {"memory": 2.5}}, r"memory=2\.5: must be a positive whole number"),
+        (
+            {"solver": "smo-platt", "fit_intercept": False},
+            r"solver='smo-platt': it moves pairs of duals, for which there must be an",
+        ),
+        ({"solver": "lbfgs", "kernel": "rbf"}, r"solver='lbfgs': it solves the primal problem, for which the rbf kernel has no"),
+        ({"solver": "subgradient", "loss": "squared_hinge"}, r"solver='subgradient': it does not take the squared_hinge loss"),
+        ({"solver": "qp", "kernel": "rbf", "solver_options": {"form": "primal"}}, r"the rbf kernel has no explicit features"),
+        (
+            {"solver": "dual-ascent", "probability": "loo"},
+            r"probability='loo' with solver='dual-ascent': its intercept is a weight",
+        ),
+    ],
+)
 def test_errors(parameters, message):
     X, y, _ = MOONS.samples()
     with pytest.raises(ValueError, match=message):

@@ -118,15 +118,18 @@ def test_the_same_drawing_has_no_differences(picture):
     assert maker.differences(shown, maker.drawn(figure)) == []  # rounding and size make none
 
 
-@pytest.mark.parametrize(("change", "complaint"), [
-    (lambda left, right: left.lines[0].set_ydata(left.lines[0].get_ydata() ** 2), "a line or points are off by"),
-    (lambda left, right: left.collections[0].set_offsets([[0.2, 0.8], [0.4, 0.5]]), "a line or points are off by"),
-    (lambda left, right: left.plot([0.5, 0.6], [0.1, 0.1]), "other numbers of lines and points"),
-    (lambda left, right: left.set_xlim(0.0, 3.0), "the limits are 0 to 3"),
-    (lambda left, right: left.set_yscale("log"), "the scales are"),
-    (lambda left, right: left.get_legend().get_texts()[0].set_text("a cubic"), "the words are"),
-    (lambda left, right: right.set_title("a line at 0.6"), "the words are"),
-])
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        (lambda left, right: left.lines[0].set_ydata(left.lines[0].get_ydata() ** 2), "a line or points are off by"),
+        (lambda left, right: left.collections[0].set_offsets([[0.2, 0.8], [0.4, 0.5]]), "a line or points are off by"),
+        (lambda left, right: left.plot([0.5, 0.6], [0.1, 0.1]), "other numbers of lines and points"),
+        (lambda left, right: left.set_xlim(0.0, 3.0), "the limits are 0 to 3"),
+        (lambda left, right: left.set_yscale("log"), "the scales are"),
+        (lambda left, right: left.get_legend().get_texts()[0].set_text("a cubic"), "the words are"),
+        (lambda left, right: right.set_title("a line at 0.6"), "the words are"),
+    ],
+)
 def test_another_drawing_has(picture, change, complaint):
     maker, figure, shown = picture
     change(*figure.axes)
@@ -140,14 +143,20 @@ def test_another_number_of_axes_and_a_file_that_does_not_say(picture, tmp_path):
     assert maker.read_drawn(tmp_path / "plain.png") == []
 
 
-@pytest.mark.parametrize(("draw", "complaint"), [
-    (lambda ax: (ax.text(0.5, 0.5, "one label"), ax.text(0.52, 0.5, "another")), "'another' touches 'one label'"),
-    (lambda ax: (ax.text(0.75, 0.92, "a label"), ax.legend(loc="upper right")), "'the legend' touches 'a label'"),
-    (lambda ax: ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.08)), "'the legend' touches 'across'"),
-    (lambda ax: ax.legend(loc="center"), "the legend hides a line"),
-    (lambda ax: (ax.plot([0.5, 0.5], [0.2, 0.2 + 1e-9], label="no slack"), ax.legend(loc=2)), "nothing is drawn of 'no slack'"),
-    (lambda ax: (ax.plot([5.0, 6.0], [5.0, 6.0], label="far away"), ax.legend(loc=2)), "nothing is drawn of 'far away'"),
-])
+@pytest.mark.parametrize(
+    ("draw", "complaint"),
+    [
+        (lambda ax: (ax.text(0.5, 0.5, "one label"), ax.text(0.52, 0.5, "another")), "'another' touches 'one label'"),
+        (lambda ax: (ax.text(0.75, 0.92, "a label"), ax.legend(loc="upper right")), "'the legend' touches 'a label'"),
+        (lambda ax: ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.08)), "'the legend' touches 'across'"),
+        (lambda ax: ax.legend(loc="center"), "the legend hides a line"),
+        (
+            lambda ax: (ax.plot([0.5, 0.5], [0.2, 0.2 + 1e-9], label="no slack"), ax.legend(loc=2)),
+            "nothing is drawn of 'no slack'",
+        ),
+        (lambda ax: (ax.plot([5.0, 6.0], [5.0, 6.0], label="far away"), ax.legend(loc=2)), "nothing is drawn of 'far away'"),
+    ],
+)
 def test_flaws_are_found(draw, complaint):
     maker, plt = load_maker(), matplotlib.pyplot
     _, ax = plt.subplots(figsize=(5.0, 4.0))

@@ -69,7 +69,8 @@ DenseView<S> dense_view(const Matrix<const S>& X) {
 }
 
 template <class S, class I>
-CsrView<S, I> csr_view(const Vector<const I>& starts, const Vector<const I>& features, const Vector<const S>& values, int n_features) {
+CsrView<S, I> csr_view(const Vector<const I>& starts, const Vector<const I>& features, const Vector<const S>& values,
+                       int n_features) {
     return {starts.data(), features.data(), values.data(), static_cast<std::int64_t>(starts.shape(0)) - 1, n_features};
 }
 
@@ -98,19 +99,18 @@ nb::tuple linear_sums_of(const View& X, const Vector<const double>& centre, cons
     std::vector<double> w(n_outputs * X.n_features), offsets(2 * n_outputs), sums(n_outputs * n_at), sizes(n_outputs * n_at);
     {
         nb::gil_scoped_release release;
-        linear_sums(X, centre.shape(0) ? centre.data() : nullptr, rows.data(), static_cast<std::int64_t>(rows.shape(0)), weights.data(),
-                    static_cast<int>(n_outputs), at.data(), static_cast<std::int64_t>(n_at), w.data(), offsets.data(), sums.data(),
-                    sizes.data());
+        linear_sums(X, centre.shape(0) ? centre.data() : nullptr, rows.data(), static_cast<std::int64_t>(rows.shape(0)),
+                    weights.data(), static_cast<int>(n_outputs), at.data(), static_cast<std::int64_t>(n_at), w.data(),
+                    offsets.data(), sums.data(), sizes.data());
     }
     return nb::make_tuple(owned(std::move(w)), owned(std::move(offsets)), owned(std::move(sums)), owned(std::move(sizes)));
 }
 
 template <class S>
 void bind_linear_sums(nb::module_& module) {
-    module.def("linear_sums", [](Matrix<const S> X, Vector<const double> centre, Vector<const std::int32_t> rows,
-                                 Rows<const double> weights, Vector<const std::int32_t> at) {
-        return linear_sums_of(dense_view(X), centre, rows, weights, at);
-    });
+    module.def("linear_sums",
+               [](Matrix<const S> X, Vector<const double> centre, Vector<const std::int32_t> rows, Rows<const double> weights,
+                  Vector<const std::int32_t> at) { return linear_sums_of(dense_view(X), centre, rows, weights, at); });
 }
 
 template <class S, class I>
@@ -140,12 +140,14 @@ void bind(nb::module_& module, const char* samples_name, const char* gram_name, 
                  for (int a = 0; a < self.size(); ++a)
                      for (int b = 0; b < self.size(); ++b) self.row(a)[b] = K(a, b);
              })
-        .def("view",
-             [](Tile<T>& self, Matrix<const T> K) {
-                 if (K.stride(0) != in_chunks(static_cast<int>(K.shape(0)))) throw std::invalid_argument("rows must be padded to whole chunks");
-                 self.make_view(K.data(), static_cast<int>(K.shape(0)));
-             },
-             nb::keep_alive<1, 2>())
+        .def(
+            "view",
+            [](Tile<T>& self, Matrix<const T> K) {
+                if (K.stride(0) != in_chunks(static_cast<int>(K.shape(0))))
+                    throw std::invalid_argument("rows must be padded to whole chunks");
+                self.make_view(K.data(), static_cast<int>(K.shape(0)));
+            },
+            nb::keep_alive<1, 2>())
         .def("add_to_diagonal",
              [](Tile<T>& self, Vector<const double> shift) {
                  for (int a = 0; a < self.size(); ++a) self.row(a)[a] += static_cast<T>(shift(a));
@@ -160,7 +162,8 @@ void bind(nb::module_& module, const char* samples_name, const char* gram_name, 
         });
     nb::class_<Gram<T>>(module, gram_name)
         .def("__init__",
-             [](Gram<T>* self, const Kernel& kernel, Samples<T>& taken, std::vector<std::int64_t> segments, std::int64_t cache_bytes) {
+             [](Gram<T>* self, const Kernel& kernel, Samples<T>& taken, std::vector<std::int64_t> segments,
+                std::int64_t cache_bytes) {
                  nb::gil_scoped_release release;
                  new (self) Gram<T>(kernel, std::move(taken), std::move(segments), cache_bytes);
              })
@@ -173,14 +176,17 @@ void bind(nb::module_& module, const char* samples_name, const char* gram_name, 
                  return self.subset(members.data(), members.shape(0));
              })
         .def("accumulate",
-             [](Gram<T>& self, Vector<const std::int32_t> rows, Vector<const double> weights, std::vector<int> segments, Vector<double> out) {
+             [](Gram<T>& self, Vector<const std::int32_t> rows, Vector<const double> weights, std::vector<int> segments,
+                Vector<double> out) {
                  nb::gil_scoped_release release;
                  self.accumulate(rows.data(), weights.data(), rows.shape(0), segments, out.data());
              })
         .def("accumulate_each",
-             [](Gram<T>& self, Vector<const std::int32_t> rows, Rows<const double> weights, std::vector<int> segments, Rows<double> out) {
+             [](Gram<T>& self, Vector<const std::int32_t> rows, Rows<const double> weights, std::vector<int> segments,
+                Rows<double> out) {
                  nb::gil_scoped_release release;
-                 self.accumulate(rows.data(), weights.data(), rows.shape(0), segments, out.data(), static_cast<int>(out.shape(0)));
+                 self.accumulate(rows.data(), weights.data(), rows.shape(0), segments, out.data(),
+                                 static_cast<int>(out.shape(0)));
              })
         .def("fill_tile",
              [](Gram<T>& self, Vector<const std::int32_t> members, Tile<T>& tile) {
@@ -193,21 +199,28 @@ void bind(nb::module_& module, const char* samples_name, const char* gram_name, 
             return owned(std::move(out));
         });
 
-    module.def("solve_tile", [](const Tile<T>& K, Vector<const double> lower, Vector<const double> upper, Vector<double> beta,
-                                Vector<double> gradient, const std::vector<int>& edges, double tolerance, long max_steps, double seconds) {
-        TileProblem<T> problem{K,     lower.data(), upper.data(), beta.data(),      gradient.data(),
-                               edges, tolerance,    max_steps,    Deadline(seconds)};
-        TileResult result;
-        {
-            nb::gil_scoped_release release;
-            result = loops<T>().solve_tile(problem);
-        }
-        return nb::make_tuple(result.steps, result.violation, result.lowest_curvature, result.level);
-    });
+    module.def("solve_tile",
+               [](const Tile<T>& K, Vector<const double> lower, Vector<const double> upper, Vector<double> beta,
+                  Vector<double> gradient, const std::vector<int>& edges, double tolerance, long max_steps, double seconds) {
+                   TileProblem<T> problem{K,     lower.data(), upper.data(), beta.data(),      gradient.data(),
+                                          edges, tolerance,    max_steps,    Deadline(seconds)};
+                   TileResult result;
+                   {
+                       nb::gil_scoped_release release;
+                       result = loops<T>().solve_tile(problem);
+                   }
+                   return nb::make_tuple(result.steps, result.violation, result.lowest_curvature, result.level);
+               });
     module.def("solve_joint_tile", [](const Tile<T>& K, Rows<const double> upper, Rows<double> beta, Rows<double> gradient,
                                       double tolerance, long max_steps, double seconds) {
-        JointTileProblem<T> problem{K,         static_cast<int>(upper.shape(0)), upper.data(), beta.data(), gradient.data(),
-                                    tolerance, max_steps,                        Deadline(seconds)};
+        JointTileProblem<T> problem{K,
+                                    static_cast<int>(upper.shape(0)),
+                                    upper.data(),
+                                    beta.data(),
+                                    gradient.data(),
+                                    tolerance,
+                                    max_steps,
+                                    Deadline(seconds)};
         TileResult result;
         {
             nb::gil_scoped_release release;
@@ -217,14 +230,24 @@ void bind(nb::module_& module, const char* samples_name, const char* gram_name, 
     });
     // members, bounds, beta and gradient of all problems one after the other; problem i ends at ends[i]
     module.def("solve_tiles", [](const Gram<T>& gram, std::vector<std::int64_t> ends, Vector<const std::int32_t> members,
-                                 Vector<const double> lower, Vector<const double> upper, Vector<const double> shift, Vector<double> beta,
-                                 Vector<double> gradient, bool coupled, double tolerance, double polish, long max_steps, double seconds) {
+                                 Vector<const double> lower, Vector<const double> upper, Vector<const double> shift,
+                                 Vector<double> beta, Vector<double> gradient, bool coupled, double tolerance, double polish,
+                                 long max_steps, double seconds) {
         std::vector<SmallProblem<T>> problems;
         std::int64_t start = 0;
         for (std::int64_t end : ends) {
-            problems.push_back({members.data() + start, static_cast<int>(end - start), lower.data() + start, upper.data() + start,
-                                shift.shape(0) ? shift.data() + start : nullptr, beta.data() + start, gradient.data() + start, coupled,
-                                tolerance, polish, max_steps, {}});
+            problems.push_back({members.data() + start,
+                                static_cast<int>(end - start),
+                                lower.data() + start,
+                                upper.data() + start,
+                                shift.shape(0) ? shift.data() + start : nullptr,
+                                beta.data() + start,
+                                gradient.data() + start,
+                                coupled,
+                                tolerance,
+                                polish,
+                                max_steps,
+                                {}});
             start = end;
         }
         {
@@ -245,12 +268,13 @@ void bind(nb::module_& module, const char* samples_name, const char* gram_name, 
         nb::gil_scoped_release release;
         accumulate_from(matrix.data(), matrix.stride(0), rows.data(), weights.data(), rows.shape(0), first, last, out.data());
     });
-    module.def("weighted_sums", [](const Kernel& kernel, const Samples<T>& support, Samples<T>& queries, Matrix<const double> weights,
-                                   std::vector<std::int64_t> group_ends, nb::ndarray<double, nb::ndim<3>, nb::c_contig> sums) {
-        nb::gil_scoped_release release;
-        if (wants_panels(kernel, queries.n_features())) queries.make_panels();
-        weighted_sums(kernel, support, queries, weights.data(), static_cast<int>(weights.shape(0)), group_ends, sums.data());
-    });
+    module.def(
+        "weighted_sums", [](const Kernel& kernel, const Samples<T>& support, Samples<T>& queries, Matrix<const double> weights,
+                            std::vector<std::int64_t> group_ends, nb::ndarray<double, nb::ndim<3>, nb::c_contig> sums) {
+            nb::gil_scoped_release release;
+            if (wants_panels(kernel, queries.n_features())) queries.make_panels();
+            weighted_sums(kernel, support, queries, weights.data(), static_cast<int>(weights.shape(0)), group_ends, sums.data());
+        });
 }
 
 }  // namespace
@@ -266,17 +290,20 @@ NB_MODULE(_native, module) {
         nb::gil_scoped_release release;
         pair_all(kernel, samples, pairs.data());
     });
-    module.def("apply_kernel_to", [](const Kernel& kernel, Matrix<const double> pairs, Matrix<double> matrix, Matrix<float> rounded) {
-        nb::gil_scoped_release release;
-        apply_kernel_to(kernel, pairs.data(), pairs.stride(0), pairs.shape(0), pairs.shape(1), matrix.data(), rounded.data(), matrix.stride(0));
-    });
-    module.def("exact_sums", [](const Kernel& kernel, const Samples<double>& support, Samples<double>& queries, Rows<const double> weights,
-                                Rows<double> sums) {
+    module.def("apply_kernel_to",
+               [](const Kernel& kernel, Matrix<const double> pairs, Matrix<double> matrix, Matrix<float> rounded) {
+                   nb::gil_scoped_release release;
+                   apply_kernel_to(kernel, pairs.data(), pairs.stride(0), pairs.shape(0), pairs.shape(1), matrix.data(),
+                                   rounded.data(), matrix.stride(0));
+               });
+    module.def("exact_sums", [](const Kernel& kernel, const Samples<double>& support, Samples<double>& queries,
+                                Rows<const double> weights, Rows<double> sums) {
         nb::gil_scoped_release release;
         if (wants_panels(kernel, queries.n_features())) queries.make_panels();
         exact_sums(kernel, support, queries, weights.data(), static_cast<int>(weights.shape(0)), sums.data());
     });
-    module.def("products_from", [](Matrix<const double> matrix, Vector<const std::int32_t> at, Vector<const double> weights, Vector<double> out) {
+    module.def("products_from", [](Matrix<const double> matrix, Vector<const std::int32_t> at, Vector<const double> weights,
+                                   Vector<double> out) {
         nb::gil_scoped_release release;
         products_from(matrix.data(), matrix.stride(0), at.data(), at.shape(0), weights.data(), weights.shape(0), out.data());
     });
@@ -300,9 +327,9 @@ NB_MODULE(_native, module) {
         return measure_violation(state_of(beta, lower, upper, gradient, std::move(edges)));
     });
     module.def("choose_working_set",
-               [](Vector<const double> beta, Vector<const double> lower, Vector<const double> upper, Vector<const double> gradient,
-                  std::vector<std::int64_t> edges, const Violation& violation, double threshold, std::int64_t size,
-                  double extra_share, std::uint64_t seed) {
+               [](Vector<const double> beta, Vector<const double> lower, Vector<const double> upper,
+                  Vector<const double> gradient, std::vector<std::int64_t> edges, const Violation& violation, double threshold,
+                  std::int64_t size, double extra_share, std::uint64_t seed) {
                    WorkingSet chosen;
                    {
                        nb::gil_scoped_release release;

@@ -33,11 +33,11 @@
 
 namespace maxmargin::MAXMARGIN_LEVEL {
 
-constexpr double hot = 0.1;                // a sample is hot if its violation is above this share of the worst one
-constexpr double worth_a_step = 0.7;       // a sweep moves samples above this share of the worst violation in the last sweep
-constexpr double cooled = 0.2;             // all samples are rated again when the hot ones are below this share of the worst one
-constexpr float closest = 1e-6f;           // smallest 1 - cos^2 of the angle between two samples: smaller values are rounding
-constexpr int most_bounds = 64;            // shares that may become zero in one Newton step; further ones would be stale guesses
+constexpr double hot = 0.1;           // a sample is hot if its violation is above this share of the worst one
+constexpr double worth_a_step = 0.7;  // a sweep moves samples above this share of the worst violation in the last sweep
+constexpr double cooled = 0.2;        // all samples are rated again when the hot ones are below this share of the worst one
+constexpr float closest = 1e-6f;      // smallest 1 - cos^2 of the angle between two samples: smaller values are rounding
+constexpr int most_bounds = 64;       // shares that may become zero in one Newton step; further ones would be stale guesses
 
 template <class T>
 class InnerCrammerSinger {
@@ -221,8 +221,9 @@ private:
     // Rate the partners by four times the decrease of the objective, with samples scaled to K_jj = 1.
     [[gnu::noinline]] float rate_partners(int i, int first, float v) {
         const T* __restrict K_i = K.row(i) + first;
-        const double *__restrict G_hi = gradient.data() + at(hi, first), *__restrict G_lo = gradient.data() + at(lo, first);
-        const float *__restrict gives_hi = has_share.data() + at(hi, first), *__restrict gives_lo = has_share.data() + at(lo, first);
+        const double* __restrict G_hi = gradient.data() + at(hi, first), * __restrict G_lo = gradient.data() + at(lo, first);
+        const float* __restrict gives_hi = has_share.data() + at(hi, first), * __restrict gives_lo =
+                                                                                 has_share.data() + at(lo, first);
         const float* __restrict unit = scale.data() + first;
         float* __restrict gain = gains.data() + first;
         const float unit_i = scale[i];
@@ -245,7 +246,8 @@ private:
         const double c = static_cast<double>(K_i[j]), det = a * b - c * c;
         if (det < 0.0) result.lowest_curvature = std::min(result.lowest_curvature, det / (a * b));
         const double v = gradient[at(hi, i)] - gradient[at(lo, i)], w = gradient[at(hi, j)] - gradient[at(lo, j)];
-        const double least_s = -share[at(hi, i)], most_s = share[at(lo, i)], least_t = -share[at(lo, j)], most_t = share[at(hi, j)];
+        const double least_s = -share[at(hi, i)], most_s = share[at(lo, i)], least_t = -share[at(lo, j)],
+                     most_t = share[at(hi, j)];
         double s = 0.0, t = 0.0, lowest = 0.0;
         auto consider = [&](double x, double y) {
             const double f = -v * x + w * y + a * x * x + b * y * y - 2.0 * c * x * y;
@@ -267,14 +269,16 @@ private:
 
     void give(int i, int from, int to, double amount) {
         const double whole = share[at(from, i)] + share[at(to, i)];
-        const double left = amount == share[at(from, i)] ? 0.0 : amount == -share[at(to, i)] ? whole : share[at(from, i)] - amount;
+        const double left = amount == share[at(from, i)]  ? 0.0
+                            : amount == -share[at(to, i)] ? whole
+                                                          : share[at(from, i)] - amount;
         set_share(from, i, left);
         set_share(to, i, whole - left);
         moved[i] = 1;
     }
 
-    [[gnu::noinline]] void add_rows(double* __restrict G_hi, double* __restrict G_lo, const T* __restrict K_i, const T* __restrict K_j,
-                                    double s, double t) {
+    [[gnu::noinline]] void add_rows(double* __restrict G_hi, double* __restrict G_lo, const T* __restrict K_i,
+                                    const T* __restrict K_j, double s, double t) {
 #pragma omp simd
         for (int k = 0; k < padded; ++k) {
             const double change = s * static_cast<double>(K_i[k]) - t * static_cast<double>(K_j[k]);
@@ -322,7 +326,8 @@ private:
         moves.assign(N, 0.0);
         product.resize(N);
         for (const FaceSample& f : face)
-            for (int v = f.first; v < f.last; ++v) product[v] = gradient[at(variables[v], f.sample)] - gradient[at(f.base, f.sample)];
+            for (int v = f.first; v < f.last; ++v)
+                product[v] = gradient[at(variables[v], f.sample)] - gradient[at(f.base, f.sample)];
         apply_inverse(product);
         while (true) {
             Bound bound{none, none, 0.0, {}};
@@ -357,7 +362,8 @@ private:
     bool factor_face() {
         const std::size_t N = variables.size();
         variable_scale.resize(N);
-        for (const FaceSample& f : face) std::fill(&variable_scale[f.first], &variable_scale[f.last - 1] + 1, double(scale[f.sample]));
+        for (const FaceSample& f : face)
+            std::fill(&variable_scale[f.first], &variable_scale[f.last - 1] + 1, double(scale[f.sample]));
         double ridge = sizeof(T) == 4 ? 1e-7 : 1e-14;
         for (int attempt = 0; attempt < 3; ++attempt, ridge *= 100.0) {
             factor.resize(N * N);
@@ -412,7 +418,8 @@ private:
     bool meet(Bound& bound) {
         const int N = static_cast<int>(variables.size());
         const bool of_base = bound.variable == none;
-        const int first = of_base ? face[bound.at].first : bound.variable, last = of_base ? face[bound.at].last : bound.variable + 1;
+        const int first = of_base ? face[bound.at].first : bound.variable,
+                  last = of_base ? face[bound.at].last : bound.variable + 1;
         auto change = [&](const std::vector<double>& d) { return std::accumulate(d.begin() + first, d.begin() + last, 0.0); };
         std::vector<double>& column = bound.column;
         column.assign(N, 0.0);
@@ -479,14 +486,14 @@ private:
     std::vector<double> total;
     std::vector<char> moved;
     std::vector<int> hot_samples;
-    int hi = 0, lo = 0;                               // rows of the violation of the present sample
+    int hi = 0, lo = 0;  // rows of the violation of the present sample
     std::vector<double> ceilings, shares;
     std::vector<int> order;
 
     double spent = 0.0;  // time since the last Newton step, in nanoseconds
     bool newton_helps = true;
     std::vector<FaceSample> face;
-    std::vector<int> variables;  // rows of the variables
+    std::vector<int> variables;                                                        // rows of the variables
     std::vector<double> factor, variable_scale, product, moves, base_moves, movement;  // product: of R^{-1} and the gradient
     std::vector<Bound> met;
 };

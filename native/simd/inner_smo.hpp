@@ -97,7 +97,8 @@ private:
     // chunk with variables of two groups can be scanned for either group.
     struct Group {
         Group(int first, int last, int padded)
-            : first(first), last(last), first_chunk(first / chunk), end_chunk(in_chunks(last) / chunk), up_bar(padded), down(padded) {
+            : first(first), last(last), first_chunk(first / chunk), end_chunk(in_chunks(last) / chunk), up_bar(padded),
+              down(padded) {
             std::fill_n(up_bar.data(), padded, forbidden);
             std::fill_n(down.data(), padded, 0.0f);
         }
@@ -114,7 +115,7 @@ private:
     Group& group_of(int k) { return k < groups[0].last ? groups[0] : groups.back(); }
 
     void note_bounds(int k) {
-        const bool may_rise = p.beta[k] < p.upper[k], may_fall = p.beta[k] > p.lower[k];
+        const bool may_rise = p.beta[k]<p.upper[k], may_fall = p.beta[k]> p.lower[k];
         n_free += (may_rise && may_fall) - free_now[k];
         free_now[k] = may_rise && may_fall;
         Group& g = group_of(k);
@@ -162,9 +163,9 @@ private:
     // The next two functions are kept out of line: inlined, their pointers lose `__restrict`, and the loops are not vectorised.
     // Their ratings are stored for one chunk only, which costs no memory traffic.
     [[gnu::noinline]] double move_chunk(Group& g, int at, const T* row_a, const T* row_b, double t) {
-        const T *__restrict a = row_a + at, *__restrict b = row_b + at;
+        const T* __restrict a = row_a + at, * __restrict b = row_b + at;
         const double* __restrict bar = g.up_bar.data() + at;
-        double *__restrict G = gradient.data() + at, *__restrict barred = barred_in_chunk;
+        double* __restrict G = gradient.data() + at, * __restrict barred = barred_in_chunk;
         double lowest = forbidden;
 #pragma omp simd reduction(min : lowest)
         for (int k = 0; k < chunk; ++k) {
@@ -189,7 +190,8 @@ private:
             g.gain = chunk_gain[c];
             rate_chunk(g, c, row_i);
             g.j = c * chunk + place_of(gains_in_chunk, g.gain);
-            g.violation = *std::max_element(chunk_violation.begin() + g.first_chunk, chunk_violation.begin() + g.end_chunk) / unit;
+            g.violation =
+                *std::max_element(chunk_violation.begin() + g.first_chunk, chunk_violation.begin() + g.end_chunk) / unit;
             if (!best || g.gain > best->gain) best = &g;
             worst = std::max(worst, g.violation);
         }
@@ -203,7 +205,7 @@ private:
         const float k_ii = diagonal[group.i], floor = floor_of_all + curvature_floor * k_ii;
         const T* __restrict K_i = row_i + at;
         const double* __restrict G = gradient.data() + at;
-        const float *__restrict may_fall = group.down.data() + at, *__restrict k_jj = diagonal.data() + at;
+        const float* __restrict may_fall = group.down.data() + at, * __restrict k_jj = diagonal.data() + at;
         float* __restrict gain = gains_in_chunk;
         float best = 0.0f, worst = 0.0f;
 #pragma omp simd reduction(max : best, worst)
@@ -402,7 +404,8 @@ private:
     bool factor_free() {
         const int f = static_cast<int>(free.size());
         scale.resize(f);
-        for (int a = 0; a < f; ++a) scale[a] = 1.0 / std::sqrt(std::max(static_cast<double>(diagonal[free[a]]), double(least_curvature)));
+        for (int a = 0; a < f; ++a)
+            scale[a] = 1.0 / std::sqrt(std::max(static_cast<double>(diagonal[free[a]]), double(least_curvature)));
         double ridge = sizeof(T) == 4 ? 1e-7 : 1e-14;
         // rounding makes K_FF indefinite by about f units in the last place; without a box no step may follow such a direction
         if (sizeof(T) == 8 && std::any_of(free.begin(), free.end(), [&](int k) { return p.upper[k] - p.lower[k] >= forbidden; }))
@@ -485,7 +488,7 @@ private:
     std::vector<float> chunk_gain, chunk_violation;
     std::vector<double> chunk_lowest;
     std::vector<int> idle_chunks;
-    std::vector<double> unseen;  // the pair steps that idle chunks have not seen yet, summed for each variable
+    std::vector<double> unseen;                 // the pair steps that idle chunks have not seen yet, summed for each variable
     alignas(64) double barred_in_chunk[chunk];  // G of the variables that may rise, in the last chunk scanned
     alignas(64) float gains_in_chunk[chunk];
     int i = 0, j = 0, n_free = 0;  // i and j: the pair (or coordinate) to move

@@ -121,7 +121,8 @@ void apply_kernel(const Kernel& kernel, T* tile, int size) {
             const int power = static_cast<int>(kernel.degree);
             if (power != kernel.degree || power < 0 || power > 64) {
                 // a negative base is a zero that was rounded
-                for (int j = 0; j < size; ++j) tile[j] = static_cast<T>(std::pow(larger(gamma * tile[j] + coef0, T(0)), kernel.degree));
+                for (int j = 0; j < size; ++j)
+                    tile[j] = static_cast<T>(std::pow(larger(gamma * tile[j] + coef0, T(0)), kernel.degree));
                 return;
             }
             return map_tile(tile, size, [=](T s) {

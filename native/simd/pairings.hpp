@@ -52,8 +52,10 @@ template <Pairing pairing, class T>
 void pair_rows(const T* rows, std::ptrdiff_t n_rows, const T* panel, int n_features, T* tile) {
     for (int j = 0; j < width; j += strip_bytes / sizeof(T)) {
         std::ptrdiff_t r = 0;
-        for (; r + 6 <= n_rows; r += 6) pair_strip<pairing, 6>(rows + r * n_features, n_features, panel + j, tile + r * width + j);
-        for (; r + 2 <= n_rows; r += 2) pair_strip<pairing, 2>(rows + r * n_features, n_features, panel + j, tile + r * width + j);
+        for (; r + 6 <= n_rows; r += 6)
+            pair_strip<pairing, 6>(rows + r * n_features, n_features, panel + j, tile + r * width + j);
+        for (; r + 2 <= n_rows; r += 2)
+            pair_strip<pairing, 2>(rows + r * n_features, n_features, panel + j, tile + r * width + j);
         for (; r < n_rows; ++r) pair_strip<pairing, 1>(rows + r * n_features, n_features, panel + j, tile + r * width + j);
     }
 }

@@ -1,10 +1,10 @@
 // Choose the loops for the present processor.
 #include "maxmargin/loops.hpp"
 
-#define MAXMARGIN_DECLARE(level)          \
-    namespace maxmargin::level {          \
-    const Loops<float>& loops32();        \
-    const Loops<double>& loops64();       \
+#define MAXMARGIN_DECLARE(level)    \
+    namespace maxmargin::level {    \
+    const Loops<float>& loops32();  \
+    const Loops<double>& loops64(); \
     }
 
 MAXMARGIN_DECLARE(baseline)

@@ -155,9 +155,9 @@ void pair_all(const Kernel& kernel, Samples<double>& samples, double* pairs) {
                 });
 }
 
-void apply_kernel_to(const Kernel& kernel, const double* pairs, std::int64_t pairs_stride, std::int64_t n_rows, std::int64_t n_columns,
-                     double* matrix, float* rounded, std::int64_t stride) {
-#pragma omp parallel for schedule(dynamic, 16) num_threads(threads_for(n_rows * n_columns))
+void apply_kernel_to(const Kernel& kernel, const double* pairs, std::int64_t pairs_stride, std::int64_t n_rows,
+                     std::int64_t n_columns, double* matrix, float* rounded, std::int64_t stride) {
+#pragma omp parallel for schedule(dynamic, 16) num_threads(threads_for(n_rows* n_columns))
     for (std::int64_t r = 0; r < n_rows; ++r) {
         double* row = matrix + r * stride;
         std::copy_n(pairs + r * pairs_stride, n_columns, row);
@@ -168,7 +168,7 @@ void apply_kernel_to(const Kernel& kernel, const double* pairs, std::int64_t pai
 
 void products_from(const double* matrix, std::int64_t stride, const std::int32_t* at, std::int64_t n_at, const double* weights,
                    std::int64_t n_weights, double* out) {
-#pragma omp parallel for schedule(dynamic, 16) num_threads(threads_for(n_at * n_weights))
+#pragma omp parallel for schedule(dynamic, 16) num_threads(threads_for(n_at* n_weights))
     for (std::int64_t a = 0; a < n_at; ++a) {
         const double* row = matrix + at[a] * stride;
         double sum = 0.0;
@@ -219,8 +219,8 @@ void Gram<T>::accumulate_segment(const std::int32_t* rows, const double* weights
                         pointers[a] = tile + a * stride;
                         if (places[r + a]) std::copy_n(pointers[a], width, places[r + a] + (c - first));
                     }
-                    accumulate_each(pointers, height, width, missing_weights.data() + r, static_cast<std::int64_t>(missing.size()),
-                                    out + (c - first), n_outputs, out_stride);
+                    accumulate_each(pointers, height, width, missing_weights.data() + r,
+                                    static_cast<std::int64_t>(missing.size()), out + (c - first), n_outputs, out_stride);
                 });
 }
 
@@ -304,7 +304,8 @@ void kernel_row(const Kernel& kernel, const Samples<T>& samples, std::int32_t r,
         for (std::int64_t v = 0; v < samples.n_values(r); ++v) scattered[samples.features(r)[v]] = samples.values(r)[v];
         for (std::int64_t c = 0; c < samples.size(); ++c) {
             T sum = 0;
-            for (std::int64_t v = 0; v < samples.n_values(c); ++v) sum += scattered[samples.features(c)[v]] * samples.values(c)[v];
+            for (std::int64_t v = 0; v < samples.n_values(c); ++v)
+                sum += scattered[samples.features(c)[v]] * samples.values(c)[v];
             out[c] = sum;
         }
         for (std::int64_t v = 0; v < samples.n_values(r); ++v) scattered[samples.features(r)[v]] = T(0);
@@ -312,9 +313,8 @@ void kernel_row(const Kernel& kernel, const Samples<T>& samples, std::int32_t r,
         apply_kernel_to_tile(kernel, from_dots, samples, r, 1, samples, 0, static_cast<int>(samples.size()), out);
     } else {
         const Samples<T> one(samples, &r, 1);
-        visit_tiles(kernel, one, samples, 0, samples.size(), [&](std::int64_t, int, std::int64_t c, int width, const T* tile, int) {
-            std::copy_n(tile, width, out + c);
-        });
+        visit_tiles(kernel, one, samples, 0, samples.size(),
+                    [&](std::int64_t, int, std::int64_t c, int width, const T* tile, int) { std::copy_n(tile, width, out + c); });
     }
     std::fill(out + samples.size(), out + in_chunks(static_cast<int>(samples.size())), T(0));
 }
@@ -356,7 +356,8 @@ void solve_tiles(const Gram<T>& gram, std::vector<SmallProblem<T>>& problems, co
     {
         Tile<T> tile;
 #pragma omp for schedule(dynamic, 1)
-        for (std::size_t i = 0; i < problems.size(); ++i) failure.guard([&] { solve_small(gram, problems[i], diagonal, deadline, tile); });
+        for (std::size_t i = 0; i < problems.size(); ++i)
+            failure.guard([&] { solve_small(gram, problems[i], diagonal, deadline, tile); });
     }
     failure.rethrow();
 }
@@ -378,7 +379,8 @@ void add_products(const T* tile, int n_rows, int width, int stride, const double
     if (n_outputs < 4 || stride != panel_width || n_rows > rows_per_tile) {
         const T* pointers[rows_per_product];
         for (int a = 0; a < n_rows; ++a) pointers[a] = tile + a * stride;
-        for (int o = 0; o < n_outputs; ++o) vector_loops.accumulate(pointers, n_rows, width, weights + o * stride_w, sums + o * n);
+        for (int o = 0; o < n_outputs; ++o)
+            vector_loops.accumulate(pointers, n_rows, width, weights + o * stride_w, sums + o * n);
         return;
     }
     // many outputs: the tile serves as a panel whose features are its rows, and the sums are a matrix product
@@ -395,8 +397,8 @@ void add_products(const T* tile, int n_rows, int width, int stride, const double
 }
 
 template <class T>
-void weighted_sums(const Kernel& kernel, const Samples<T>& support, const Samples<T>& queries, const double* weights, int n_outputs,
-                   const std::vector<std::int64_t>& group_ends, double* sums) {
+void weighted_sums(const Kernel& kernel, const Samples<T>& support, const Samples<T>& queries, const double* weights,
+                   int n_outputs, const std::vector<std::int64_t>& group_ends, double* sums) {
     const std::int64_t n = queries.size();
     visit_tiles(kernel, support, queries, 0, n,
                 [&](std::int64_t r, int height, std::int64_t c, int width, const T* tile, int stride) {
@@ -411,13 +413,15 @@ void weighted_sums(const Kernel& kernel, const Samples<T>& support, const Sample
                 });
 }
 
-#define MAXMARGIN_GRAM(T)          \
-    template class RowCache<T>;    \
-    template class Gram<T>;        \
-    template void solve_tiles(const Gram<T>&, std::vector<SmallProblem<T>>&, const Deadline&);                 \
-    template void fill_tile_from(const T*, std::int64_t, const std::int32_t*, int, Tile<T>&);                  \
-    template void accumulate_from(const T*, std::int64_t, const std::int32_t*, const double*, std::int64_t, std::int64_t, std::int64_t, double*); \
-    template void weighted_sums(const Kernel&, const Samples<T>&, const Samples<T>&, const double*, int, const std::vector<std::int64_t>&, double*);
+#define MAXMARGIN_GRAM(T)                                                                                                 \
+    template class RowCache<T>;                                                                                           \
+    template class Gram<T>;                                                                                               \
+    template void solve_tiles(const Gram<T>&, std::vector<SmallProblem<T>>&, const Deadline&);                            \
+    template void fill_tile_from(const T*, std::int64_t, const std::int32_t*, int, Tile<T>&);                             \
+    template void accumulate_from(const T*, std::int64_t, const std::int32_t*, const double*, std::int64_t, std::int64_t, \
+                                  std::int64_t, double*);                                                                 \
+    template void weighted_sums(const Kernel&, const Samples<T>&, const Samples<T>&, const double*, int,                  \
+                                const std::vector<std::int64_t>&, double*);
 MAXMARGIN_GRAM(float)
 MAXMARGIN_GRAM(double)
 

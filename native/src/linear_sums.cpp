@@ -58,8 +58,9 @@ void for_each_value(const CsrView<S, I>& X, std::int64_t i, Visitor visit) {
 }  // namespace
 
 template <class View>
-void linear_sums(const View& X, const double* centre, const std::int32_t* rows, std::int64_t n_rows, const double* weights, int n_outputs,
-                 const std::int32_t* at, std::int64_t n_at, double* w, double* offsets, double* sums, double* sizes) {
+void linear_sums(const View& X, const double* centre, const std::int32_t* rows, std::int64_t n_rows, const double* weights,
+                 int n_outputs, const std::int32_t* at, std::int64_t n_at, double* w, double* offsets, double* sums,
+                 double* sizes) {
     const int d = X.n_features;
     std::vector<Twofold> product(d);
     std::vector<double> size(d);
@@ -85,7 +86,7 @@ void linear_sums(const View& X, const double* centre, const std::int32_t* rows, 
         const double rounded = offset.value();
         offsets[2 * o] = rounded;
         offsets[2 * o + 1] = (offset.high - rounded) + offset.low;
-#pragma omp parallel for schedule(static) num_threads(threads_for(n_at * d))
+#pragma omp parallel for schedule(static) num_threads(threads_for(n_at* d))
         for (std::int64_t q = 0; q < n_at; ++q) {
             Twofold sum;
             double terms = size_of_offset;
@@ -101,14 +102,14 @@ void linear_sums(const View& X, const double* centre, const std::int32_t* rows, 
     }
 }
 
-#define MAXMARGIN_LINEAR_SUMS(View)                                                                                                \
-    template void linear_sums(const View&, const double*, const std::int32_t*, std::int64_t, const double*, int, const std::int32_t*, \
-                              std::int64_t, double*, double*, double*, double*);
-#define MAXMARGIN_LINEAR_VIEWS(S)                      \
-    MAXMARGIN_LINEAR_SUMS(DenseView<S>)                \
-    using Csr32##S = CsrView<S, std::int32_t>;         \
-    using Csr64##S = CsrView<S, std::int64_t>;         \
-    MAXMARGIN_LINEAR_SUMS(Csr32##S)                    \
+#define MAXMARGIN_LINEAR_SUMS(View)                                                                              \
+    template void linear_sums(const View&, const double*, const std::int32_t*, std::int64_t, const double*, int, \
+                              const std::int32_t*, std::int64_t, double*, double*, double*, double*);
+#define MAXMARGIN_LINEAR_VIEWS(S)              \
+    MAXMARGIN_LINEAR_SUMS(DenseView<S>)        \
+    using Csr32##S = CsrView<S, std::int32_t>; \
+    using Csr64##S = CsrView<S, std::int64_t>; \
+    MAXMARGIN_LINEAR_SUMS(Csr32##S)            \
     MAXMARGIN_LINEAR_SUMS(Csr64##S)
 MAXMARGIN_LINEAR_VIEWS(float)
 MAXMARGIN_LINEAR_VIEWS(double)

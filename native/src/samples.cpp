@@ -27,8 +27,7 @@ Samples<T>::Samples(const DenseView<S>& view, const double* centre)
 
 template <class T>
 template <class S, class I>
-Samples<T>::Samples(const CsrView<S, I>& view)
-    : n_samples_(view.n_samples), n_features_(view.n_features), sparse_(true) {
+Samples<T>::Samples(const CsrView<S, I>& view) : n_samples_(view.n_samples), n_features_(view.n_features), sparse_(true) {
     check(view.starts, view.features);
     starts_.assign(view.starts, view.starts + view.n_samples + 1);
     features_.assign(view.features, view.features + view.starts[view.n_samples]);
@@ -42,7 +41,8 @@ void Samples<T>::check(const I* starts, const I* features) const {
     for (std::int64_t i = 0; i < n_samples_; ++i)
         for (I v = starts[i]; v < starts[i + 1]; ++v)
             if (features[v] < (v > starts[i] ? features[v - 1] + 1 : 0) || features[v] >= n_features_)
-                throw std::invalid_argument("the column indices of a CSR row must ascend from 0 and stay below the number of columns");
+                throw std::invalid_argument(
+                    "the column indices of a CSR row must ascend from 0 and stay below the number of columns");
 }
 
 template <class T>
@@ -116,14 +116,14 @@ double squared_difference(const Samples<T>& a, std::int64_t i, const Samples<T>&
     return sum;
 }
 
-#define MAXMARGIN_SAMPLES(T)                                                          \
-    template class Samples<T>;                                                        \
+#define MAXMARGIN_SAMPLES(T)                                                                              \
+    template class Samples<T>;                                                                            \
     template double squared_difference(const Samples<T>&, std::int64_t, const Samples<T>&, std::int64_t); \
-    template Samples<T>::Samples(const DenseView<float>&, const double*);             \
-    template Samples<T>::Samples(const DenseView<double>&, const double*);            \
-    template Samples<T>::Samples(const CsrView<float, std::int32_t>&);                \
-    template Samples<T>::Samples(const CsrView<double, std::int32_t>&);               \
-    template Samples<T>::Samples(const CsrView<float, std::int64_t>&);                \
+    template Samples<T>::Samples(const DenseView<float>&, const double*);                                 \
+    template Samples<T>::Samples(const DenseView<double>&, const double*);                                \
+    template Samples<T>::Samples(const CsrView<float, std::int32_t>&);                                    \
+    template Samples<T>::Samples(const CsrView<double, std::int32_t>&);                                   \
+    template Samples<T>::Samples(const CsrView<float, std::int64_t>&);                                    \
     template Samples<T>::Samples(const CsrView<double, std::int64_t>&);
 MAXMARGIN_SAMPLES(float)
 MAXMARGIN_SAMPLES(double)

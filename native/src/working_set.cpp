@@ -68,7 +68,10 @@ Violation measure_violation(const DualState& s) {
         if (s.edges.empty()) return {std::max({0.0, -lowest, highest}), {}, worst.n_free};
         const bool can_move = lowest < infinity && highest > -infinity;
         if (can_move) worst.value = std::max(worst.value, highest - lowest);
-        const double edge = can_move ? 0.5 * (lowest + highest) : lowest < infinity ? lowest : highest > -infinity ? highest : 0.0;
+        const double edge = can_move              ? 0.5 * (lowest + highest)
+                            : lowest < infinity   ? lowest
+                            : highest > -infinity ? highest
+                                                  : 0.0;
         worst.levels.push_back(free.empty() ? edge : median(free));
     }
     return worst;

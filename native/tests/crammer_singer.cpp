@@ -56,7 +56,8 @@ struct Problem {
         return worst;
     }
     TileResult solve(double tolerance, long max_steps) {
-        JointTileProblem<T> problem{K, rows, upper.data(), beta.data(), gradient.data(), tolerance, max_steps, Deadline(Deadline::never)};
+        JointTileProblem<T> problem{
+            K, rows, upper.data(), beta.data(), gradient.data(), tolerance, max_steps, Deadline(Deadline::never)};
         return loops<T>().solve_joint_tile(problem);
     }
     double size() const {
@@ -166,7 +167,8 @@ void test_several_outputs(std::int64_t cache_bytes) {
         const std::int64_t before = gram.entries_computed();
         gram.accumulate(rows.data(), weights.data(), taken, {0, 1}, together.data(), outputs);
         CHECK(gram.entries_computed() - before == (round && cache_bytes ? 0 : taken * n));
-        for (int o = 0; o < outputs; ++o) gram.accumulate(rows.data(), weights.data() + o * taken, taken, {0, 1}, apart.data() + o * n);
+        for (int o = 0; o < outputs; ++o)
+            gram.accumulate(rows.data(), weights.data() + o * taken, taken, {0, 1}, apart.data() + o * n);
     }
     double error = 0.0;
     for (int k = 0; k < outputs * n; ++k) error = std::max(error, std::abs(together[k] - apart[k]));
@@ -185,7 +187,8 @@ void test_arithmetic() {
         for (double C : {0.1, 5.0}) run("joint tile of one sample, " + arithmetic, [&] { test_one_sample<T>(curvature, C); });
     run("joint tile restarted, " + arithmetic, test_restart<T>);
     for (double diagonal : {1.0, 0.0, -1.0}) run("degenerate joint tile, " + arithmetic, [&] { test_degenerate<T>(diagonal); });
-    for (std::int64_t cache_bytes : {0, 1 << 20}) run("several outputs, " + arithmetic, [&] { test_several_outputs<T>(cache_bytes); });
+    for (std::int64_t cache_bytes : {0, 1 << 20})
+        run("several outputs, " + arithmetic, [&] { test_several_outputs<T>(cache_bytes); });
 }
 
 }  // namespace

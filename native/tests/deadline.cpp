@@ -39,8 +39,9 @@ void test_tile() {
     const std::vector<int> edges{0, m};
     for (bool time : {false, true}) {
         std::vector<double> beta(m, 0.0), gradient = linear;
-        TileProblem<double> problem{K, lower.data(), upper.data(), beta.data(), gradient.data(), edges, 1e-6, 1'000'000,
-                                    Deadline(time ? long_time : 0.0)};
+        TileProblem<double> problem{K,           lower.data(),    upper.data(),
+                                    beta.data(), gradient.data(), edges,
+                                    1e-6,        1'000'000,       Deadline(time ? long_time : 0.0)};
         const TileResult result = loops<double>().solve_tile(problem);
         CHECK(time ? result.violation <= 1e-6 : result.violation == 2.0);
         CHECK(time ? result.steps > 0 : result.steps == 0);
@@ -88,10 +89,9 @@ void test_failing_sink(int d) {
     if (wants_panels(kernel, d)) samples.make_panels();
     bool caught = false;
     try {
-        visit_tiles(kernel, samples, samples, 0, data.n,
-                    [](std::int64_t row, int, std::int64_t, int, const double*, int) {
-                        if (row > 0) throw std::bad_alloc();
-                    });
+        visit_tiles(kernel, samples, samples, 0, data.n, [](std::int64_t row, int, std::int64_t, int, const double*, int) {
+            if (row > 0) throw std::bad_alloc();
+        });
     } catch (const std::bad_alloc&) {
         caught = true;
     }

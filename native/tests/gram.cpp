@@ -135,8 +135,8 @@ void test_sums() {
                     const bool first = kernel.kind == KernelKind::linear || kernel.kind == KernelKind::rbf ||
                                        kernel.kind == KernelKind::laplacian;
                     if (!first || !offered(kernel, storage)) continue;
-                    run(std::string("accumulate ") + name + ", " + name_of<T>() + ", " + name_of(storage) + ", d = " +
-                            std::to_string(d) + ", cache of " + std::to_string(rows_kept) + " rows",
+                    run(std::string("accumulate ") + name + ", " + name_of<T>() + ", " + name_of(storage) +
+                            ", d = " + std::to_string(d) + ", cache of " + std::to_string(rows_kept) + " rows",
                         [&] { test_accumulate<T>(kernel, storage, d, rows_kept); });
                 }
 }

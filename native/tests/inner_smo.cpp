@@ -52,7 +52,8 @@ struct Problem {
         K.resize(m);
         for (int a = 0; a < m; ++a)
             for (int b = 0; b < m; ++b)
-                K.row(a)[b] = static_cast<T>(plain_kernel({KernelKind::rbf, 1.0}, data.row(a), data.row(b), 5) + (a == b) * shift);
+                K.row(a)[b] =
+                    static_cast<T>(plain_kernel({KernelKind::rbf, 1.0}, data.row(a), data.row(b), 5) + (a == b) * shift);
         const bool nu = edges.size() == 3;
         for (int k = 0; k < m; ++k) {
             const bool positive = nu ? k < edges[1] : (data.row(k)[0] > 0.0) != (k % 7 == 0);
@@ -102,7 +103,8 @@ struct Problem {
         return worst;
     }
     TileResult solve(double tolerance, long max_steps) {
-        TileProblem<T> problem{K, lower.data(), upper.data(), beta.data(), gradient.data(), edges, tolerance, max_steps, Deadline(Deadline::never)};
+        TileProblem<T> problem{
+            K, lower.data(), upper.data(), beta.data(), gradient.data(), edges, tolerance, max_steps, Deadline(Deadline::never)};
         return loops<T>().solve_tile(problem);
     }
     void check_feasible() const {
@@ -263,9 +265,18 @@ void test_side_by_side(bool shifted) {
         }
         part.beta.assign(part.members.size(), 0.0);
         part.gradient = part.linear;
-        problems.push_back({part.members.data(), int(part.members.size()), part.lower.data(), part.upper.data(),
-                            shifted ? part.shift.data() : nullptr, part.beta.data(), part.gradient.data(), true, 1e-4, 1e-9,
-                            100'000, {}});
+        problems.push_back({part.members.data(),
+                            int(part.members.size()),
+                            part.lower.data(),
+                            part.upper.data(),
+                            shifted ? part.shift.data() : nullptr,
+                            part.beta.data(),
+                            part.gradient.data(),
+                            true,
+                            1e-4,
+                            1e-9,
+                            100'000,
+                            {}});
     }
     solve_tiles(gram, problems, Deadline(Deadline::never));
     for (std::size_t i = 0; i < parts.size(); ++i) {
@@ -295,7 +306,8 @@ void test_arithmetic() {
             for (double C : {0.1, 10.0, 1000.0})
                 for (double tolerance : {1e-3, 1e-9}) {
                     if (C > 10.0 && tolerance < 1e-3) continue;  // nearly singular: many steps, and slow under a sanitizer
-                    const std::string name = "inner solve, " + kind + ", " + std::to_string(m) + " variables, C = " + std::to_string(C);
+                    const std::string name =
+                        "inner solve, " + kind + ", " + std::to_string(m) + " variables, C = " + std::to_string(C);
                     run(name + ", box", [&] { test_optimum<T>(m, groups, Box::finite, C, tolerance); });
                     if (!nu) run(name + ", half-lines", [&] { test_optimum<T>(m, groups, Box::half_line, C, tolerance); });
                 }

@@ -33,7 +33,8 @@ void test_tile(const Kernel& kernel, Storage storage, int n, int d) {
 
     std::vector<double> diagonal(n);
     gram.diagonal(diagonal.data());
-    for (int i = 0; i < n; ++i) CHECK(close(diagonal[i], plain_kernel(kernel, data.row(i), data.row(i), d), tolerance<T>(kernel)));
+    for (int i = 0; i < n; ++i)
+        CHECK(close(diagonal[i], plain_kernel(kernel, data.row(i), data.row(i), d), tolerance<T>(kernel)));
 }
 
 // The pairings that kernels are functions of, for all pairs of samples.

@@ -32,7 +32,7 @@ struct Case {
         std::mt19937 random(n + d);
         for (int i = 0; i < n; ++i)
             for (int k = 0; k < d; ++k)
-                values[std::size_t(i) * d + k] = static_cast<S>(k == d - 1    ? large + int(random() % 1000)
+                values[std::size_t(i) * d + k] = static_cast<S>(k == d - 1     ? large + int(random() % 1000)
                                                                 : random() % 3 ? int(random() % small) - small / 2
                                                                                : 0);
         if (centred)

@@ -40,8 +40,8 @@ void test_arithmetic() {
             for (int d : {2, 13, 300})
                 for (int n_queries : {1, 65}) {
                     if (!offered(kernel, storage)) continue;
-                    run(std::string("weighted sums ") + name + ", " + name_of<T>() + ", " + name_of(storage) + ", d = " +
-                            std::to_string(d) + ", " + std::to_string(n_queries) + " queries",
+                    run(std::string("weighted sums ") + name + ", " + name_of<T>() + ", " + name_of(storage) +
+                            ", d = " + std::to_string(d) + ", " + std::to_string(n_queries) + " queries",
                         [&] { test_sums<T>(kernel, storage, d, n_queries); });
                 }
 }

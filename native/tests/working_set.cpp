@@ -137,7 +137,8 @@ void test_working_set() {
         run("violation" + of, [&] { test_violation(n_groups); });
         for (int n : {2, 65, 1000})
             for (std::int64_t size : {2, 64, 256, 4096})
-                run("working set of " + std::to_string(size) + " of " + std::to_string(n) + of, [&] { test_choice(n, size, n_groups); });
+                run("working set of " + std::to_string(size) + " of " + std::to_string(n) + of,
+                    [&] { test_choice(n, size, n_groups); });
     }
     run("working set of fixed variables", test_nothing_moves);
     run("working set with a group of fixed variables", test_a_group_that_is_fixed);

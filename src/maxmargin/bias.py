@@ -62,13 +62,15 @@ class Biases:
     kept: float
 
     def __str__(self) -> str:
-        return "\n".join([
-            "bias",
-            f"  mean over all support vectors   {self.over_support:.10g}",
-            f"  mean over the free ones         {self.over_free:.10g}",
-            f"  hard-margin max/min rule        {self.max_min:.10g}",
-            f"  smallest primal value (kept)    {self.kept:.10g}",
-        ])
+        return "\n".join(
+            [
+                "bias",
+                f"  mean over all support vectors   {self.over_support:.10g}",
+                f"  mean over the free ones         {self.over_free:.10g}",
+                f"  hard-margin max/min rule        {self.max_min:.10g}",
+                f"  smallest primal value (kept)    {self.kept:.10g}",
+            ]
+        )
 
 
 def biases(model: Any, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Biases:
@@ -91,6 +93,4 @@ def biases(model: Any, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = N
     kept = float(machine.intercept_[0])
     scores, present = plane.h(X) - kept, weights > 0.0
     signs, scores, alpha, cost = signs[present], scores[present], alpha[present], cost[present]
-    return Biases(
-        over_support(signs, scores, alpha), over_free(signs, scores, alpha, cost), max_min(signs, scores), kept
-    )
+    return Biases(over_support(signs, scores, alpha), over_free(signs, scores, alpha, cost), max_min(signs, scores), kept)

@@ -231,9 +231,7 @@ def recompute_jointly(
     return _exact_where_it_matters(B, claim, exact, problem.clearance(B, claim), doubt=2.0 * SAFETY)  # two errors
 
 
-def certify_jointly(
-    problem: CrammerSingerProblem, B: Matrix, gradient: Gradient, started: float | None = None
-) -> Certificate:
+def certify_jointly(problem: CrammerSingerProblem, B: Matrix, gradient: Gradient, started: float | None = None) -> Certificate:
     """Like `certify`, for a machine of all classes at once at the point `B`, given its gradient."""
     started = time.perf_counter() if started is None else started
     error = np.max(gradient.error + EPSILON * np.abs(gradient.values), axis=0)

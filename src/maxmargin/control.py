@@ -168,9 +168,7 @@ class Control:
         if not self._callbacks:
             return None
         self._fraction = max(self._fraction, min(1.0, (self.machine + fraction) / self.n_machines))
-        progress = Progress(
-            self.seconds, self.machine, self.n_machines, iteration, self.steps, violation, gap, self._fraction
-        )
+        progress = Progress(self.seconds, self.machine, self.n_machines, iteration, self.steps, violation, gap, self._fraction)
         answers = [callback(progress) for callback in self._callbacks]
         self._stopped |= any(answer is True for answer in answers)
         return Status.STOPPED_BY_CALLBACK if self._stopped else None

@@ -45,9 +45,7 @@ class Machine:
         return np.concatenate([np.arange(edges[c], edges[c + 1], dtype=np.int32) for c in self.classes])
 
     def signs(self, edges: Sequence[int]) -> Vector:
-        return np.concatenate(
-            [np.full(edges[c + 1] - edges[c], 1.0 if c == self.positive else -1.0) for c in self.classes]
-        )
+        return np.concatenate([np.full(edges[c + 1] - edges[c], 1.0 if c == self.positive else -1.0) for c in self.classes])
 
 
 def machines(n_classes: int, strategy: str) -> list[Machine]:

@@ -89,14 +89,16 @@ class KKTReport:
     def __str__(self) -> str:
         conditions = [(c.name, c.formula, f"{c.violation:.2g}", _where(c.sample)) for c in self.conditions]
         cases = [(c.name, f"{c.count}", c.implies, f"{c.violation:.2g}", _where(c.sample)) for c in self.cases]
-        return "\n".join([
-            f"optimality conditions: {self.problem}, {self.n_samples} samples",
-            *_table(("condition", "", "violation", "at"), conditions),
-            "",
-            *_table(("case", "samples", "implies", "violation", "at"), cases),
-            "",
-            f"  primal {self.primal:.10g} >= dual {self.dual:.10g}, gap {self.gap:.2g}",
-        ])
+        return "\n".join(
+            [
+                f"optimality conditions: {self.problem}, {self.n_samples} samples",
+                *_table(("condition", "", "violation", "at"), conditions),
+                "",
+                *_table(("case", "samples", "implies", "violation", "at"), cases),
+                "",
+                f"  primal {self.primal:.10g} >= dual {self.dual:.10g}, gap {self.gap:.2g}",
+            ]
+        )
 
 
 def kkt_report(model: Any, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> KKTReport:
@@ -258,8 +260,7 @@ def _where(sample: int | None) -> str:
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
     return [
-        ("  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))).rstrip()
-        for row in (head, *rows)
+        ("  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))).rstrip() for row in (head, *rows)
     ]
 
 

@@ -38,15 +38,13 @@ class Status(Enum):
         "certificate says how far it got."
     )
     STATIONARY = (
-        "Stopped at a stationary point: the kernel is not positive semi-definite, so the problem has no "
-        "duality gap to close."
+        "Stopped at a stationary point: the kernel is not positive semi-definite, so the problem has no duality gap to close."
     )
     UNBOUNDED = (
         "Unbounded: the kernel is not positive semi-definite and nothing bounds the duals, so the problem has no solution."
     )
     NOT_SEPARABLE = (
-        "Not separable: the hard-margin problem has no solution; the convex hulls of the two classes "
-        "meet to working precision."
+        "Not separable: the hard-margin problem has no solution; the convex hulls of the two classes meet to working precision."
     )
     SEPARATES = "Separates the classes; the margin is not the widest."
     NO_MARGIN = (
@@ -69,9 +67,7 @@ class Trace:
     dual: list[float] = field(default_factory=list)
     gap: list[float] = field(default_factory=list)
 
-    def append(
-        self, seconds: float, iteration: int, violation: float, dual: float, gap: float
-    ) -> None:
+    def append(self, seconds: float, iteration: int, violation: float, dual: float, gap: float) -> None:
         self.seconds.append(seconds)
         self.iteration.append(iteration)
         self.violation.append(violation)

@@ -88,9 +88,7 @@ DATA: dict[str, Callable[[], tuple[Matrix, Matrix]]] = {
 # --- kernels ----------------------------------------------------------------------------------------------------------
 
 
-def kernel_value(
-    kernel: str, x: Matrix, z: Matrix, gamma: float = 1.0, coef0: float = 0.0, degree: float = 3
-) -> Matrix:
+def kernel_value(kernel: str, x: Matrix, z: Matrix, gamma: float = 1.0, coef0: float = 0.0, degree: float = 3) -> Matrix:
     """k(x, z); the last axis is that of the features."""
     match kernel:
         case "linear":

@@ -13,9 +13,7 @@ public:
     }
     bool passed() const { return ends_ && Clock::now() >= at_; }
     // Whether there is time for work that takes this many seconds.
-    bool allows(double seconds) const {
-        return !ends_ || std::chrono::duration<double>(at_ - Clock::now()).count() >= seconds;
-    }
+    bool allows(double seconds) const { return !ends_ || std::chrono::duration<double>(at_ - Clock::now()).count() >= seconds; }
 
 private:
     using Clock = std::chrono::steady_clock;

@@ -43,7 +43,9 @@ private:
     std::int64_t slot_of(std::int32_t row, int segment) const {
         return capacity_ == 0 ? -1 : slots_[static_cast<std::size_t>(row) * n_segments() + segment];
     }
-    std::int64_t& slot_of(std::int32_t row, int segment) { return slots_[static_cast<std::size_t>(row) * n_segments() + segment]; }
+    std::int64_t& slot_of(std::int32_t row, int segment) {
+        return slots_[static_cast<std::size_t>(row) * n_segments() + segment];
+    }
 
     struct Owner {
         std::int32_t row = -1;
@@ -52,7 +54,7 @@ private:
     std::vector<std::int64_t> segments_;
     std::int64_t width_, capacity_, hand_ = 0;
     std::uint64_t clock_ = 0;
-    std::vector<std::int64_t> slots_;      // slot of each (row, segment), -1 if it is not cached
+    std::vector<std::int64_t> slots_;       // slot of each (row, segment), -1 if it is not cached
     std::vector<std::int64_t> given_back_;  // released slots, the last one first
     std::vector<Owner> owners_;
     std::vector<std::uint64_t> last_use_;
@@ -78,8 +80,8 @@ public:
 
     // out += sum_a weights[a] k(x_rows[a], .) over the concatenated columns of the given segments. With several outputs, both the
     // outputs and their weights are concatenated, and most weights are zero.
-    void accumulate(const std::int32_t* rows, const double* weights, std::int64_t n_rows, const std::vector<int>& segments, double* out,
-                    int n_outputs = 1);
+    void accumulate(const std::int32_t* rows, const double* weights, std::int64_t n_rows, const std::vector<int>& segments,
+                    double* out, int n_outputs = 1);
     // tile[a][b] = k(x_members[a], x_members[b]), from cached rows where there are any
     void fill_tile(const std::int32_t* members, int n_members, Tile<T>& tile);
     // Like `fill_tile`, without the cache, into a tile of the right size; if `mirror`, only the upper triangle is computed.
@@ -108,8 +110,8 @@ void accumulate_from(const T* matrix, std::int64_t stride, const std::int32_t* r
 // pairs[r][c] = the dot product or distance of the samples r and c, whichever the kernel is a function of
 void pair_all(const Kernel& kernel, Samples<double>& samples, double* pairs);
 // matrix[r][c] = the kernel value for pairs[r][c], and rounded[r][c] the same in float32
-void apply_kernel_to(const Kernel& kernel, const double* pairs, std::int64_t pairs_stride, std::int64_t n_rows, std::int64_t n_columns,
-                     double* matrix, float* rounded, std::int64_t stride);
+void apply_kernel_to(const Kernel& kernel, const double* pairs, std::int64_t pairs_stride, std::int64_t n_rows,
+                     std::int64_t n_columns, double* matrix, float* rounded, std::int64_t stride);
 // out[a] = sum_c matrix[at[a]][c] weights[c]
 void products_from(const double* matrix, std::int64_t stride, const std::int32_t* at, std::int64_t n_at, const double* weights,
                    std::int64_t n_weights, double* out);
@@ -135,7 +137,7 @@ void solve_tiles(const Gram<T>& gram, std::vector<SmallProblem<T>>& problems, co
 // sums[(g * n_outputs + o) * queries.size() + q] += sum_s weights[o * support.size() + s] k(support_s, query_q) over the
 // support vectors s of group g; `group_ends` says where the consecutive groups end.
 template <class T>
-void weighted_sums(const Kernel& kernel, const Samples<T>& support, const Samples<T>& queries, const double* weights, int n_outputs,
-                   const std::vector<std::int64_t>& group_ends, double* sums);
+void weighted_sums(const Kernel& kernel, const Samples<T>& support, const Samples<T>& queries, const double* weights,
+                   int n_outputs, const std::vector<std::int64_t>& group_ends, double* sums);
 
 }  // namespace maxmargin

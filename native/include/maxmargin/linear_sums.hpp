@@ -21,7 +21,8 @@ namespace maxmargin {
 //     sizes[o * n_at + q]   = sum_k (|x_qk| + |c_k|) sum_a |weights_a x_ak|, the size of the terms of (x_q - c) . w
 // With N = n_rows + d terms and the unit roundoff u, a sum is off by at most u |sum| + 2 (N u)^2 sizes.
 template <class View>
-void linear_sums(const View& X, const double* centre, const std::int32_t* rows, std::int64_t n_rows, const double* weights, int n_outputs,
-                 const std::int32_t* at, std::int64_t n_at, double* w, double* offsets, double* sums, double* sizes);
+void linear_sums(const View& X, const double* centre, const std::int32_t* rows, std::int64_t n_rows, const double* weights,
+                 int n_outputs, const std::int32_t* at, std::int64_t n_at, double* w, double* offsets, double* sums,
+                 double* sizes);
 
 }  // namespace maxmargin

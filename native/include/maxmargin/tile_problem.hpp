@@ -80,11 +80,11 @@ struct TileProblem {
     const Tile<T>& K;
     const double* lower;
     const double* upper;
-    double* beta;       // in: beta0; out: the solution
-    double* gradient;   // in: G; out: the gradient at the solution
+    double* beta;                   // in: beta0; out: the solution
+    double* gradient;               // in: G; out: the gradient at the solution
     const std::vector<int>& edges;  // where the consecutive groups begin and end; empty without groups
-    double tolerance;   // stop at this violation
-    long max_steps;     // pair (or coordinate) steps
+    double tolerance;               // stop at this violation
+    long max_steps;                 // pair (or coordinate) steps
     Deadline deadline;
 
     int n_groups() const { return edges.empty() ? 0 : static_cast<int>(edges.size()) - 1; }

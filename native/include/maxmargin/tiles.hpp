@@ -13,8 +13,8 @@
 
 namespace maxmargin {
 
-inline constexpr int rows_per_tile = 24;         // rows of a panel tile; its 24 x 64 values stay in the L1 cache
-inline constexpr int rows_per_product = 192;     // rows of a matrix-product tile; it stays, with its columns, in the L2 cache
+inline constexpr int rows_per_tile = 24;      // rows of a panel tile; its 24 x 64 values stay in the L1 cache
+inline constexpr int rows_per_product = 192;  // rows of a matrix-product tile; it stays, with its columns, in the L2 cache
 inline constexpr int columns_per_product = 512;
 
 // A panel of CSR samples that holds only the features that occur; `place` says where. Each thread keeps one, because clearing
@@ -104,8 +104,8 @@ void visit_panel_tiles(const Kernel& kernel, const Samples<T>& rows, const Sampl
                     const int height = static_cast<int>(std::min<std::int64_t>(rows_per_tile, n_rows - r));
                     if (columns.sparse()) {
                         for (int a = 0; a < height; ++a)
-                            vector_loops.dot_sparse(rows.features(r + a), rows.values(r + a), rows.n_values(r + a), packed.place(),
-                                                    packed.values(), tile + a * panel_width);
+                            vector_loops.dot_sparse(rows.features(r + a), rows.values(r + a), rows.n_values(r + a),
+                                                    packed.place(), packed.values(), tile + a * panel_width);
                     } else {
                         vector_loops.pair_dense(pairing, rows.row(r), height, columns.panel(p), rows.n_features(), tile);
                     }
@@ -134,7 +134,8 @@ void visit_product_tiles(const Kernel& kernel, const Samples<T>& rows, const Sam
                 const std::int64_t n_rows = part == Part::all ? rows.size() : c + width;
                 for (std::int64_t r = 0; r < n_rows; r += rows_per_product) {
                     const int height = static_cast<int>(std::min<std::int64_t>(rows_per_product, n_rows - r));
-                    blas::multiply_transposed(height, width, depth, rows.row(r), depth, columns.row(c), depth, tile.data(), width);
+                    blas::multiply_transposed(height, width, depth, rows.row(r), depth, columns.row(c), depth, tile.data(),
+                                              width);
                     apply_kernel_to_tile(kernel, from_dots, rows, r, height, columns, c, width, tile.data());
                     sink(r, height, c, width, tile.data(), width);
                 }

@@ -94,9 +94,7 @@ def audit(
     X = _samples(fitted, X)
     weights = validation.sample_weights(sample_weight, X)
     validation.require_weight(weights)
-    resolved = make_kernel(
-        fitted.kernel, resolve_gamma(fitted.gamma, None, fitted.kernel, X), float(fitted.coef0), fitted.degree
-    )
+    resolved = make_kernel(fitted.kernel, resolve_gamma(fitted.gamma, None, fitted.kernel, X), float(fitted.coef0), fitted.degree)
     backend = make_backend("auto")
     with backend.session(X.shape[0] ** 2):
         task = pose(fitted, resolved, X, None if y is None else on_host(y), weights, backend)
@@ -167,6 +165,7 @@ def _examine(posed: Posed, precision: float) -> Finding:
     violation = problem.violation(snapped, sums + problem.linear + shift * beta)
 
     gradient = sums + problem.linear + shift * point
+
     def primal(levels: Vector) -> float:
         return _primal_value(problem, beta, sums, levels, error)
 
@@ -227,4 +226,3 @@ def _primal_value(problem: DualProblem, beta: Vector, sums: Vector, levels: Vect
     constant = -problem.residuals(np.zeros(len(problem)))  # the required sums of the groups
     half_norm = 0.5 * float(beta @ sums + error @ np.abs(beta))
     return half_norm + float(losses.sum()) - float(constant @ levels)
-

@@ -348,9 +348,7 @@ class NativeGram(Gram):
         part = object.__new__(NativeGram)
         part.__dict__.update(self.__dict__)
         part._chosen = segments
-        part._members = np.concatenate(
-            [np.arange(self._edges[s], self._edges[s + 1], dtype=np.int32) for s in segments]
-        )
+        part._members = np.concatenate([np.arange(self._edges[s], self._edges[s + 1], dtype=np.int32) for s in segments])
         return part
 
 

@@ -88,9 +88,7 @@ def training_decisions(problem: DualProblem, beta: Vector, gradient: Vector, bia
     return decisions if problem.shift is None else decisions - problem.shift * beta
 
 
-def leave_one_out_decisions(
-    problem: DualProblem, beta: Vector, gradient: Vector, bias: float, K: KernelMatrix
-) -> Vector:
+def leave_one_out_decisions(problem: DualProblem, beta: Vector, gradient: Vector, bias: float, K: KernelMatrix) -> Vector:
     """The decision at each sample by the machine without that sample."""
     decisions = training_decisions(problem, beta, gradient, bias)
     without = decisions - beta * squared_spans(problem, beta, gradient, K)

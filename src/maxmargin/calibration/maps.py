@@ -1,7 +1,7 @@
 """Maps from a decision to the probability of the positive class; both are monotone.
 
-    sigmoid    P = 1 / (1 + exp(slope f + offset))       Platt's
-    isotonic   a step function that never falls           for thousands of samples
+sigmoid    P = 1 / (1 + exp(slope f + offset))       Platt's
+isotonic   a step function that never falls           for thousands of samples
 """
 
 from __future__ import annotations

@@ -134,20 +134,14 @@ machine_options = _combined(
     click.option("--multi-class", help="Strategy for several classes: ovo, ovr or crammer_singer."),
 )
 output_options = _combined(
-    click.option(
-        "--save", type=click.Path(path_type=Path), help="File to write the model to, e.g. model.joblib."
-    ),
-    click.option(
-        "--progress/--no-progress", default=None, help="Show a progress bar.  [default: on a terminal]"
-    ),
+    click.option("--save", type=click.Path(path_type=Path), help="File to write the model to, e.g. model.joblib."),
+    click.option("--progress/--no-progress", default=None, help="Show a progress bar.  [default: on a terminal]"),
 )
 
 
 @maxmargin.command()
 @data_options
-@click.option(
-    "-C", "--C", "C", type=float, help="Price of a margin violation; inf for a hard margin."
-)
+@click.option("-C", "--C", "C", type=float, help="Price of a margin violation; inf for a hard margin.")
 @click.option("--gamma", type=NumberOr("scale", "auto"), help="Kernel coefficient.")
 @click.option("--sigma", type=float, help="Width of the kernel, instead of gamma.")
 @machine_options

@@ -53,8 +53,7 @@ def _rows(table: Table, data: Split, fitted: Fit) -> Iterator[tuple[str, str]]:
     yield "status", machine.status_.value
     yield (
         "time",
-        f"fit {_duration(machine.fit_seconds_)}, "
-        f"predict {_duration(fitted.predict_seconds)} for {fitted.n_predicted} samples",
+        f"fit {_duration(machine.fit_seconds_)}, predict {_duration(fitted.predict_seconds)} for {fitted.n_predicted} samples",
     )
 
 

@@ -70,8 +70,7 @@ def split(table: Table, test_size: float, seed: int) -> Split:
         raise ValueError(f"{table.source}: no labels to train on")
     if type_of_target(y) == "continuous":
         raise ValueError(
-            f"{table.source}: the target column has fractions, and classes are needed "
-            "(name another column with --target)"
+            f"{table.source}: the target column has fractions, and classes are needed (name another column with --target)"
         )
     classes, counts = np.unique(y, return_counts=True)
     if len(classes) > MANY_CLASSES and len(y) < FEW_SAMPLES * len(classes):
@@ -86,9 +85,7 @@ def split(table: Table, test_size: float, seed: int) -> Split:
             f"{table.source}: class {classes[counts.argmin()]} has a single sample, and a "
             "stratified split needs two (use --test-size 0, or is this the target column?)"
         )
-    X_train, X_test, y_train, y_test = train_test_split(
-        X, y, test_size=test_size, stratify=y, random_state=seed
-    )
+    X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=test_size, stratify=y, random_state=seed)
     return Split(X_train, X_test, y_train, y_test, has_test=True)
 
 

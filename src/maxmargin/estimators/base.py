@@ -142,9 +142,7 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         """The levels of the model (for one group, minus the bias), given the levels with the smallest gap."""
         return best
 
-    def _parts(
-        self, backend: Backend, place: Callable[[Backend, bool], Sequence[Gram]], balanced: bool
-    ) -> Sequence[Gram]:
+    def _parts(self, backend: Backend, place: Callable[[Backend, bool], Sequence[Gram]], balanced: bool) -> Sequence[Gram]:
         kept: list[Gram] | None = getattr(self, "_kept_parts", None)
         if kept is None:
             return place(backend, balanced)

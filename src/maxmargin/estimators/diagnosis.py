@@ -40,9 +40,7 @@ def likely_cause(estimator: Any, X: Any) -> str:
     return hard
 
 
-def is_indefinite(
-    kernel: Kernel, X: Any, support: NDArray[np.integer], shift: NDArray[np.float64] | None = None
-) -> bool:
+def is_indefinite(kernel: Kernel, X: Any, support: NDArray[np.integer], shift: NDArray[np.float64] | None = None) -> bool:
     """Whether the kernel matrix of some support vectors, plus diag(shift), has a negative eigenvalue. True is a proof that the
     kernel is indefinite; False proves nothing."""
     if kernel.definite or not len(support):

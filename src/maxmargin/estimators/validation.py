@@ -121,9 +121,7 @@ def _free_memory() -> int:
         return 2_000_000_000
 
 
-def samples(
-    estimator: Any, X: Any, y: Any = "no_validation", *, reset: bool, numeric_targets: bool = False
-) -> Any:
+def samples(estimator: Any, X: Any, y: Any = "no_validation", *, reset: bool, numeric_targets: bool = False) -> Any:
     """X (and y) after scikit-learn's checks: float32 or float64, in C order or CSR, and finite; an error says where it is not.
 
     A callable kernel may be defined on samples that are not rows of numbers; these stay as they are.

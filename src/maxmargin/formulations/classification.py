@@ -35,9 +35,7 @@ def costs(C: float, weight: Vector) -> Vector:
     return C * weight
 
 
-def classification_problem(
-    signs: Vector, cost: Vector, loss: str = "hinge", fit_intercept: bool = True
-) -> DualProblem:
+def classification_problem(signs: Vector, cost: Vector, loss: str = "hinge", fit_intercept: bool = True) -> DualProblem:
     """The dual problem of one binary machine; ``signs`` are +1 and -1, ``cost`` is C_i."""
     positive = signs > 0
     quadratic = loss == "squared_hinge" and not np.isinf(cost).any()

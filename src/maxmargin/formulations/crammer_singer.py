@@ -112,9 +112,7 @@ class CrammerSingerProblem:
 
     def restrict(self, members: NDArray[np.integer]) -> CrammerSingerProblem:
         """The problem over the samples `members`, with the others fixed."""
-        return CrammerSingerProblem(
-            np.ascontiguousarray(self.linear[:, members]), np.ascontiguousarray(self.upper[:, members])
-        )
+        return CrammerSingerProblem(np.ascontiguousarray(self.linear[:, members]), np.ascontiguousarray(self.upper[:, members]))
 
 
 def crammer_singer_problem(labels: NDArray[np.integer], cost: Vector) -> CrammerSingerProblem:

@@ -88,9 +88,7 @@ class DualProblem:
     @cached_property
     def hard(self) -> bool:
         """Whether some variable has neither a finite box nor a shift: a hard margin."""
-        return self.shift is None and not bool(
-            np.isfinite(self.upper).all() and np.isfinite(self.lower).all()
-        )
+        return self.shift is None and not bool(np.isfinite(self.upper).all() and np.isfinite(self.lower).all())
 
     @cached_property
     def balanced(self) -> bool:

@@ -16,9 +16,7 @@ LIBSVM_ENDINGS = frozenset({".svm", ".libsvm", ".svmlight"})
 LIBSVM_LINE = re.compile(rb"\s*[^\s,;:]+\s+(qid|\d+):")
 
 
-def read_table(
-    path: FilePath, target: int | str | None = None, *, n_features: int | None = None
-) -> Table:
+def read_table(path: FilePath, target: int | str | None = None, *, n_features: int | None = None) -> Table:
     """Read a CSV or a LIBSVM file; parameters as in `read_csv` and `read_libsvm`.
 
     The ending decides (.csv, .tsv; .svm, .libsvm, .svmlight; before .gz, .bz2 or .xz). With any

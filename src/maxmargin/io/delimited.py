@@ -56,9 +56,7 @@ def read_csv(
     ------
     DataFileError : with the line number, for anything that is not such a file.
     """
-    return parse_csv(
-        read_bytes(path), path, target, header=header, delimiter=delimiter, n_features=n_features, encoding=encoding
-    )
+    return parse_csv(read_bytes(path), path, target, header=header, delimiter=delimiter, n_features=n_features, encoding=encoding)
 
 
 def parse_csv(
@@ -121,9 +119,7 @@ def parse_csv(
 
 def _rows(text: str, delimiter: str, path: FilePath) -> Iterator[Row]:
     """Yield the rows that hold anything, each with the line it begins on."""
-    reader = csv.reader(
-        io.StringIO(text, newline=""), delimiter=delimiter, skipinitialspace=True, strict=True
-    )
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, skipinitialspace=True, strict=True)
     while True:
         line = reader.line_num + 1
         try:

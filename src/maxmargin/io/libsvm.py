@@ -22,9 +22,7 @@ MOST_DIGITS = 4300  # digits of an index, leading zeros included: Python's defau
 NOT_A_QUERY = re.compile(rb"qid(?!:)")
 
 
-def read_libsvm(
-    path: FilePath, *, zero_based: bool | None = None, n_features: int | None = None
-) -> Table:
+def read_libsvm(path: FilePath, *, zero_based: bool | None = None, n_features: int | None = None) -> Table:
     """Read a LIBSVM (svmlight) file into a CSR matrix and numeric labels.
 
     Parameters
@@ -42,9 +40,7 @@ def read_libsvm(
     return parse_libsvm(read_bytes(path), path, zero_based=zero_based, n_features=n_features)
 
 
-def parse_libsvm(
-    content: bytes, path: FilePath, *, zero_based: bool | None = None, n_features: int | None = None
-) -> Table:
+def parse_libsvm(content: bytes, path: FilePath, *, zero_based: bool | None = None, n_features: int | None = None) -> Table:
     """Like `read_libsvm`, for the bytes of a file; `path` is for messages."""
     first_index = 1 if zero_based is False else 0
     # scikit-learn reads fast but names no line, takes Python's 1_000 for a number, and drops a first pair 'qidx:7'.
@@ -52,9 +48,7 @@ def parse_libsvm(
     if suspicious and (fault := _first_fault(content, first_index)):
         raise DataFileError(path, fault[1], fault[0])
     try:
-        X, labels = load_svmlight_file(
-            io.BytesIO(content), zero_based="auto" if zero_based is None else zero_based
-        )
+        X, labels = load_svmlight_file(io.BytesIO(content), zero_based="auto" if zero_based is None else zero_based)
     except (ValueError, OverflowError) as error:
         line, reason = _first_fault(content, first_index) or (None, str(error))
         raise DataFileError(path, reason, line) from None
@@ -95,11 +89,7 @@ def _rows_of(X: csr_matrix, entries: np.ndarray) -> np.ndarray:
 
 
 def _line_of_row(content: bytes, row: int) -> int:
-    samples = (
-        number
-        for number, line in enumerate(content.split(b"\n"), start=1)
-        if line.partition(b"#")[0].strip()
-    )
+    samples = (number for number, line in enumerate(content.split(b"\n"), start=1) if line.partition(b"#")[0].strip())
     return next(islice(samples, int(row), None))
 
 

@@ -18,9 +18,7 @@ CONSTANT = 16.0 * float(np.finfo(float).eps)
 KERNEL_NAMES = ("linear", "poly", "rbf", "laplacian", "exponential", "sigmoid", "precomputed")
 
 
-def make_kernel(
-    kernel: str | Callable[..., Any], gamma: float = 1.0, coef0: float = 0.0, degree: float = 3
-) -> Kernel:
+def make_kernel(kernel: str | Callable[..., Any], gamma: float = 1.0, coef0: float = 0.0, degree: float = 3) -> Kernel:
     """The kernel with this name, or around this callable, with those of the parameters that it uses."""
     if callable(kernel):
         return Custom(kernel)

@@ -28,6 +28,7 @@ PAIRS_AT_ONCE = 4096
 ROWS_AT_ONCE = 512
 ROUNDING = 1e-13  # rounding error of a dot product in float64, relative to the norms
 
+
 def _wide(A: Any) -> Any:
     """A in float64; CSR with 32-bit indices, as scikit-learn's distances require."""
     if not sp.issparse(A):

@@ -202,9 +202,7 @@ class Grid:
                 start, known = point, (point, gradient)
         return block_smo.solve(problem, gram, self.backend, self.stop, control, start, known)
 
-    def _go_on(
-        self, problem: DualProblem, gram: Gram, before: DualProblem, solution: Solution, control: Control
-    ) -> Solution:
+    def _go_on(self, problem: DualProblem, gram: Gram, before: DualProblem, solution: Solution, control: Control) -> Solution:
         """Solve the next problem of a chain from the solution of the one before; in float64 if that was in float64."""
         beta, gradient = solution.beta, solution.gradient
         if solution.arithmetic.startswith("float64"):

@@ -69,9 +69,7 @@ def decision_boundary(
     X = X if issparse(X) else np.asarray(X)
     y = np.asarray(y)
     if X.shape[0] != machine.shape_fit_[0]:
-        raise ValueError(
-            f"X has {X.shape[0]} samples: pass the {machine.shape_fit_[0]} the model was trained on"
-        )
+        raise ValueError(f"X has {X.shape[0]} samples: pass the {machine.shape_fit_[0]} the model was trained on")
     view = _view(X, feature_names, project)
     points = view.flatten(X)
     low, high = points.min(axis=0), points.max(axis=0)
@@ -86,10 +84,7 @@ def decision_boundary(
     _draw_support(ax, points, machine, shown)
 
     ax.set(xlim=grid.x[[0, -1]], ylim=grid.y[[0, -1]], xlabel=view.names[0], ylabel=view.names[1])
-    title = (
-        f"training accuracy {model.score(X, y):.1%}, "
-        f"relative duality gap {machine.certificate_.relative_gap:.1e}"
-    )
+    title = f"training accuracy {model.score(X, y):.1%}, relative duality gap {machine.certificate_.relative_gap:.1e}"
     if shown.size < len(y):
         title += f", {shown.size} of {len(y)} samples drawn"
     ax.set_title("\n".join(filter(None, (title, note or view.what))), **TITLE)
@@ -120,9 +115,7 @@ def _view(X: Any, feature_names: Sequence[str] | None, project: Any) -> _View:
         if feature_names is None:
             feature_names = ("first feature", "second feature")
         first, second = feature_names
-        return _View(
-            lambda X: X.toarray() if issparse(X) else X, lambda X: X, (first, second), None
-        )
+        return _View(lambda X: X.toarray() if issparse(X) else X, lambda X: X, (first, second), None)
     plane, names = principal_plane(X)
     return _View(
         plane.transform,
@@ -145,9 +138,7 @@ class _Grid:
     def extent(self) -> tuple[float, float, float, float]:
         return self.x[0], self.x[-1], self.y[0], self.y[-1]
 
-    def ask(
-        self, answer: Callable[[Any], NDArray[Any]], lift: Callable[[Any], Any], n_features: int
-    ) -> NDArray[Any]:
+    def ask(self, answer: Callable[[Any], NDArray[Any]], lift: Callable[[Any], Any], n_features: int) -> NDArray[Any]:
         """Return `answer` at every lattice point, computed for a block of points at a time."""
         points = np.stack(np.meshgrid(self.x, self.y), axis=-1).reshape(-1, 2)
         n_blocks = -(-points.shape[0] * n_features // GRID_BUDGET)
@@ -196,9 +187,7 @@ def _draw_regions(ax: Axes, grid: _Grid, label: NDArray[Any], classes: NDArray[A
         ax.contour(grid.x, grid.y, inside, levels=[0.5], colors=INK, linewidths=0.7, zorder=2)
 
 
-def _draw_points(
-    ax: Axes, points: NDArray[np.float64], y: NDArray[Any], classes: NDArray[Any]
-) -> NDArray[np.intp]:
+def _draw_points(ax: Axes, points: NDArray[np.float64], y: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.intp]:
     """Draw the samples by class, the counts in the legend; return which of them were drawn."""
     n = len(y)
     shown = np.arange(n)
@@ -215,9 +204,7 @@ def _draw_points(
     return shown
 
 
-def _draw_support(
-    ax: Axes, points: NDArray[np.float64], machine: Any, shown: NDArray[np.intp]
-) -> None:
+def _draw_support(ax: Axes, points: NDArray[np.float64], machine: Any, shown: NDArray[np.intp]) -> None:
     free = free_support(machine)
     kind = "support vectors" if machine.loss == "squared_hinge" else "support vectors on the margin"
     for mask, colour, width, label in (

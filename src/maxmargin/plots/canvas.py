@@ -27,9 +27,7 @@ def load_pyplot() -> Any:
     try:
         import matplotlib.pyplot as pyplot
     except ImportError as error:
-        raise ImportError(
-            "pictures need matplotlib: pip install 'maxmargin[plot]' (or pip install matplotlib)"
-        ) from error
+        raise ImportError("pictures need matplotlib: pip install 'maxmargin[plot]' (or pip install matplotlib)") from error
     return pyplot
 
 

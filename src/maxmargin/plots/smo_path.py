@@ -43,9 +43,7 @@ def smo_step(pair: PairProblem, start: tuple[float, float], ax: Axes | None = No
     return ax
 
 
-def coordinate_path(
-    pair: PairProblem, start: tuple[float, float] = (0.0, 0.0), steps: int = 20, ax: Axes | None = None
-) -> Axes:
+def coordinate_path(pair: PairProblem, start: tuple[float, float] = (0.0, 0.0), steps: int = 20, ax: Axes | None = None) -> Axes:
     """Draw coordinate ascent on two alphas in their box, without the equality constraint: each move is along an axis."""
     ax = _box(pair, ax)
     path = pair.coordinate_ascent(start, steps)

@@ -106,8 +106,10 @@ def _promising_start(problem: DualProblem, start: Vector, gram: Gram) -> Vector:
     """The point to which a step of Frank and Wolfe's method leads from a few samples that stand for all. In problems with sums to
     keep, many variables end at a bound; this step tells which."""
     rng = np.random.default_rng(0)
-    few = [rng.permutation(np.arange(g.start, g.stop, dtype=np.int32)[problem.upper[g] > problem.lower[g]])[:SAMPLES_FOR_START]
-           for g in problem.groups]
+    few = [
+        rng.permutation(np.arange(g.start, g.stop, dtype=np.int32)[problem.upper[g] > problem.lower[g]])[:SAMPLES_FOR_START]
+        for g in problem.groups
+    ]
     weights = [np.full(len(some), start[g].sum() / max(len(some), 1)) for some, g in zip(few, problem.groups, strict=True)]
     gradient = problem.linear.copy()
     gram.accumulate(np.concatenate(few), np.concatenate(weights), gradient)

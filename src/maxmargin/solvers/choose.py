@@ -54,9 +54,7 @@ SOLVERS: Mapping[str, Solver] = {
     "smo-simple": Solver(smo_simple.solve, smo_simple.Options, moves_pairs=True, goes_by_order=True, largest=WHOLE_MATRIX),
     "smo-all-pairs": Solver(smo_all_pairs.solve, moves_pairs=True, goes_by_order=True, largest=WHOLE_MATRIX),
     "smo-platt": Solver(smo_platt.solve, smo_platt.Options, moves_pairs=True, goes_by_order=True, largest=WHOLE_MATRIX),
-    "dual-ascent": Solver(
-        dual_ascent.solve, dual_ascent.Options, augments_kernel=True, goes_by_order=True, largest=WHOLE_MATRIX
-    ),
+    "dual-ascent": Solver(dual_ascent.solve, dual_ascent.Options, augments_kernel=True, goes_by_order=True, largest=WHOLE_MATRIX),
     "qp": Solver(qp.solve, qp.Options, largest=WHOLE_MATRIX),
     "subgradient": Solver(
         subgradient.solve, subgradient.Options, goes_by_order=True, kernels=("linear",), losses=("hinge", HARD_MARGIN)

@@ -274,6 +274,4 @@ def _separate(
     point, separates = canonical(problem, features, block_smo.solve(towards, gram, backend, near, control).beta)
     ending = Status.STOPPED_BY_OPTION if descent.iterations >= options.max_iterations else Status.STALLED
     status = course.ended(point, gradient_at(problem, features, point))
-    return course.solution(
-        point, gradient_at(problem, features, point), status or (Status.SEPARATES if separates else ending)
-    )
+    return course.solution(point, gradient_at(problem, features, point), status or (Status.SEPARATES if separates else ending))

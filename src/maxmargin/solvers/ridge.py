@@ -194,9 +194,7 @@ def factor_dtype(problem: RidgeProblem, K: KernelMatrix) -> np.dtype[Any]:
     return np.dtype(np.float32 if suffices else np.float64)
 
 
-def solve_by_factor(
-    problem: RidgeProblem, K: KernelMatrix, stop: Stop, control: Control, dtype: np.dtype[Any]
-) -> RidgeSolution:
+def solve_by_factor(problem: RidgeProblem, K: KernelMatrix, stop: Stop, control: Control, dtype: np.dtype[Any]) -> RidgeSolution:
     """Factor once, then refine: with a step or two after a float64 factor, a few more after a float32 factor. If there is not
     enough time for all samples, only a part of them is fitted, and the others have beta = 0."""
     if control.limits_seconds and (m := _affordable(K, control.seconds_left)) < len(K):
