@@ -272,7 +272,7 @@ def _distance_outside(problem: DualProblem, beta: Vector, claim: Vector, level: 
     return outside
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=4096)
 def _draw(n: int) -> NDArray[np.intp]:
     return np.random.default_rng(0).choice(n, min(CHECKED_AT_RANDOM, n), replace=False)
 
