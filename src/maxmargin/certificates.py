@@ -313,7 +313,9 @@ def _zero(problem: DualProblem, largest_norm: Callable[[], float]) -> float:
     if problem.hard:  # the optimum of a hard margin is not zero
         return 0.0
     losses = float(problem.gap_terms(np.zeros(len(problem)), -np.abs(problem.linear) * _side(problem), 0.0).sum())
-    return ZERO * losses if losses > 0.0 or problem.start is None else 0.25 * ZERO * largest_norm() ** 2
+    if losses == 0.0 and problem.start is not None:
+        return EPSILON * largest_norm() ** 2
+    return ZERO * losses if problem.shift is None else ZERO**2 * losses  # errors are squared: those of rounding, too
 
 
 def _side(problem: DualProblem) -> Vector:

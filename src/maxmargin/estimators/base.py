@@ -42,6 +42,8 @@ ROUNDING = 2.0**-22
 FEW_IN_FLOAT32 = 12
 #: The largest relative error of a float32 kernel value with which a query is answered in float32.
 MOST_LOST = 1e-4
+#: The largest change of a kernel value, by rounding samples to float32, with which a machine is trained in float32.
+STEEP = 1e-2
 #: With larger kernel values the candidates for a working pair, which are rated in float32, cannot be told apart.
 LARGEST_KERNEL_VALUE = 1e36
 
@@ -184,12 +186,22 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
     ) -> Gram:
         """The kernel matrix of the training set in this order, cut at `edges`, for these problems. The samples are centred if
         `balanced` is set and the problems allow it."""
-        exact = max(self._reach(X)) > LARGEST_IN_FLOAT32 or max(map(len, problems)) <= SMALL
+        reach = self._reach(X)
+        exact = max(reach) > LARGEST_IN_FLOAT32 or max(map(len, problems)) <= SMALL or self._is_steep(reach[0])
         dtype = np.dtype(np.float64 if exact else np.float32)
         budget = validation.cache_bytes(self.cache_size, enough=8 * X.shape[0] ** 2)
         if order is not None:
             X = X[np.ix_(order, order)] if isinstance(self.kernel_, Precomputed) else X[order]
         return backend.gram(self.kernel_, X, dtype, budget, edges, balanced and all(problem.balanced for problem in problems))
+
+    def _is_steep(self, square: float) -> bool:
+        """Whether rounding samples with squared norms up to `square` to float32 changes values of a shift-invariant kernel
+        noticeably: by its slope times the rounding error of a sample."""
+        if not self.kernel_.shift_invariant or not self.kernel_.named:
+            return False
+        gamma = float(getattr(self.kernel_, "gamma", 1.0))
+        slope = np.sqrt(gamma) if self.kernel_.name == "rbf" else gamma
+        return bool(ROUNDING * slope * np.sqrt(square) > STEEP)
 
     def _reach(self, X: Any) -> tuple[float, float]:
         """Upper bounds on the squared norms of samples like these (or gamma, if that is larger) and on their kernel values; a

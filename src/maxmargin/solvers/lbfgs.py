@@ -106,7 +106,7 @@ def _shifts(problem: DualProblem) -> list[Vector | float]:
     """The shifts of the stages: the problem's own shift, or a decreasing sequence that smooths the hinge less and less."""
     if problem.shift is not None:
         return [problem.shift]
-    largest = float(np.maximum(problem.upper, -problem.lower).max())
+    largest = float(np.maximum(problem.upper, -problem.lower).max()) or 1.0  # zero: no sample has a weight
     stages = round(np.log(LAST_SMOOTHING / FIRST_SMOOTHING) / np.log(SMOOTHING_STEP))
     return [FIRST_SMOOTHING * SMOOTHING_STEP**stage / largest for stage in range(stages + 1)]
 
