@@ -53,13 +53,14 @@ def _in_targets(problem: Problem) -> str | None:
     return "targets are huge" if float(np.abs(problem.y).max()) > LARGEST_TARGET else None
 
 
-def _weighted_variance(problem: Problem) -> float:
-    X = problem.X.astype(float)
+def weighted_variance(problem: Problem) -> float:
+    """The variance of all entries of X, by which gamma='scale' is chosen, in 80-bit arithmetic."""
+    X = problem.X.astype(np.longdouble)
     weights = np.ones(len(X)) if problem.sample_weight is None else np.maximum(problem.sample_weight, 0.0)
     if not weights.sum() > 0.0:
         return 0.0
-    mean = np.average(X, axis=0, weights=weights).mean()
-    return float(np.average((X - mean) ** 2, axis=0, weights=weights).mean())
+    share = weights.astype(np.longdouble) / weights.sum()
+    return float((share @ (X - (share @ X).mean()) ** 2).mean())
 
 
 def _in_kernel(problem: Problem) -> str | None:
@@ -76,7 +77,7 @@ def _in_kernel(problem: Problem) -> str | None:
         if "sigma" in problem.params:
             gamma = 1.0 / problem.params["sigma"] ** (2 if kernel == "rbf" else 1)
         if isinstance(gamma, str):
-            spread = _weighted_variance(problem)
+            spread = weighted_variance(problem)
             gamma = 1.0 / X.shape[1] if gamma == "auto" else 1.0 / (X.shape[1] * spread) if spread > 0 else 1.0
         gammas = problem.params.get("gammas", [gamma])
         exact = ExactKernel(kernel, X, max(gammas), problem.params.get("coef0", 0.0), problem.params.get("degree", 3))

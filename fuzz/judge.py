@@ -28,7 +28,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from .answers import check_answers
 from .findings import Finding
-from .harmless import harm
+from .harmless import harm, weighted_variance
 from .oracle import OPTIMISM, Ridge, Truth, evaluate
 from .problems import SEARCHES, Problem
 from .returned import class_weights, exact_kernel, machines_of
@@ -204,14 +204,10 @@ def _wrong_gamma(model: Any, problem: Problem) -> list[Finding]:
     elif gamma == "auto":
         wanted = 1.0 / problem.X.shape[1]
     elif gamma == "scale":
-        X = problem.X.astype(np.longdouble)
-        weights = problem.sample_weight if problem.sample_weight is not None else np.ones(len(X))
-        share = (np.maximum(weights, 0) / np.maximum(weights, 0).sum()).astype(np.longdouble)
-        mean = (share @ X).mean()
-        variance = float((share @ (X - mean) ** 2).mean())
-        if variance <= (1e-14 * float(np.abs(X).max())) ** 2:  # constant to working precision
+        variance = weighted_variance(problem)
+        if variance <= (1e-14 * float(np.abs(problem.X).max())) ** 2:  # constant to working precision
             return []
-        wanted = 1.0 / (X.shape[1] * variance)
+        wanted = 1.0 / (problem.X.shape[1] * variance)
     else:
         wanted = float(gamma)
     if math.isclose(model.gamma_, wanted, rel_tol=1e-6):

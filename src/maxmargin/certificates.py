@@ -1,8 +1,8 @@
 """The proof that comes with every model: primal value, dual value and the gap between them, from scratch.
 
-What is proved comes from the dual point beta alone; the gradient G = (K + diag(shift)) beta
-+ linear is computed anew in float64 from the samples (`Gram.exact_sums`), and the duality gap is summed from it, one term
->= 0 per sample (`formulations.DualProblem`).
+A certificate depends on the dual point beta alone. The gradient G = (K + diag(shift)) beta + linear is computed anew in
+float64 from the samples (`Gram.exact_sums`), and the duality gap is summed from it, one term >= 0 per sample
+(`formulations.DualProblem`).
 
 **Where G is recomputed.** One float64 gradient entry costs one kernel value per support vector, so recomputing all of
 them costs more than many a fit. But the gap term of a sample at a bound is exactly zero when its G lies on the right

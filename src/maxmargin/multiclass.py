@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,6 +76,15 @@ def gather_coefficients(
             coefficients[index, machine.members(edges)] = beta
     support = np.flatnonzero(np.any(coefficients != 0.0, axis=0))
     return support, np.ascontiguousarray(coefficients[:, support])
+
+
+def spread_coefficients(plan: Sequence[Machine], coefficients: Matrix, edges: Sequence[int], strategy: str) -> list[Vector]:
+    """The coefficients of each machine for the samples it sees: the inverse of `gather_coefficients`. The columns are sorted by
+    class and cut at `edges`: all samples, or the support vectors alone."""
+    if len(edges) == 3 or strategy != "ovo":
+        return [coefficients[index, machine.members(edges)] for index, machine in enumerate(plan)]
+    of_class = [coefficients[:, first:last] for first, last in pairwise(edges)]
+    return [np.concatenate([of_class[i][j - 1], of_class[j][i]]) for i, j in (machine.classes for machine in plan)]
 
 
 def gather_scores(B: Matrix, rows: NDArray[np.integer], n_classes: int) -> tuple[NDArray[np.intp], Matrix, Vector]:

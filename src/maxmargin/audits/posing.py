@@ -39,6 +39,7 @@ from maxmargin.formulations import (
 from maxmargin.formulations.filling import fill_up
 from maxmargin.gram import AugmentedGram, DoubledGram, Gram
 from maxmargin.kernels import Kernel, Precomputed
+from maxmargin.multiclass import spread_coefficients
 
 Vector = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -107,7 +108,7 @@ def _pose_classification(fitted: Fitted, kernel: Kernel, X: Any, y: Any, weights
     sorted_X = X[np.ix_(order, order)] if isinstance(kernel, Precomputed) else X[order]
     gram = backend.gram(kernel, sorted_X, EXACT, 0, by_class.edges)
     grams = by_class.parts(AugmentedGram(gram) if fitted.augmented else gram)
-    betas = _machine_coefficients(coefficients[:, order], by_class, fitted.strategy)
+    betas = spread_coefficients(by_class.plan, coefficients[:, order], by_class.edges, fitted.strategy)
     if len(fitted.intercepts) != len(betas):
         raise ValueError(
             f"the model has {len(fitted.intercepts)} intercepts, and {len(classes)} classes need {len(betas)}: y must hold the "
@@ -125,15 +126,6 @@ def _pose_classification(fitted: Fitted, kernel: Kernel, X: Any, y: Any, weights
             rho = fitted.parameter("nu") * float(weight.sum()) / max(float(np.abs(beta).sum()), TINY)
             machines.append(Posed(problem, gram, rho * beta, rho * float(bias), rho * np.sign(float(signs @ beta))))
     return Task(machines, np.flatnonzero(coefficients.any(axis=0)), lambda proofs: in_order_of_samples(proofs, by_class))
-
-
-def _machine_coefficients(coefficients: NDArray[np.float64], by_class: ByClass, strategy: str) -> list[Vector]:
-    """The coefficients of each machine over the samples it sees: the inverse of `multiclass.gather_coefficients`."""
-    edges, n_classes = by_class.edges, len(by_class.edges) - 1
-    if n_classes == 2 or strategy == "ovr":
-        return [coefficients[index, members] for index, members in enumerate(by_class.members)]
-    of_class = [coefficients[:, edges[c] : edges[c + 1]] for c in range(n_classes)]
-    return [np.concatenate([of_class[i][j - 1], of_class[j][i]]) for i, j in (m.classes for m in by_class.plan)]
 
 
 def _labels(fitted: Fitted, X: Any, y: Any) -> tuple[NDArray[Any], Indices]:

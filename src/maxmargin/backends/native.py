@@ -29,7 +29,16 @@ from maxmargin.gram import (
     sums_by_blocks,
     terms_of,
 )
-from maxmargin.kernels import FEW_FEATURES, UNIT_ROUNDOFF, Kernel, NamedKernel, Precomputed, centre_of, dwarfs_spread
+from maxmargin.kernels import (
+    FEW_FEATURES,
+    FEW_FEATURES_IN_FLOAT32,
+    UNIT_ROUNDOFF,
+    Kernel,
+    NamedKernel,
+    Precomputed,
+    centre_of,
+    dwarfs_spread,
+)
 
 with waiting.asleep():
     from maxmargin import _native
@@ -41,8 +50,6 @@ _native.use_blas(
 
 DOUBLE = np.dtype(np.float64)
 NO_SAMPLES = np.empty(0, dtype=np.int32)
-#: Up to this many features, native/include/maxmargin/samples.hpp computes distances from differences.
-MOST_FOR_DIFFERENCES = 12
 #: Additions whose rounding errors add up in a sum of native/src/exact_sums.cpp: TERMS_OF_PANELS for sparse samples and for dense
 #: ones with at most MOST_FOR_PANELS features, TERMS_OF_PRODUCTS for the others.
 MOST_FOR_PANELS, TERMS_OF_PANELS, TERMS_OF_PRODUCTS = 256, 12, 56
@@ -497,7 +504,7 @@ def _native_kernel(kernel: Kernel) -> Any:
     )
 
 
-def _centre(kernel: Kernel, X: Any, dtype: np.dtype[Any], most_for_differences: int = MOST_FOR_DIFFERENCES) -> Vector:
+def _centre(kernel: Kernel, X: Any, dtype: np.dtype[Any], most_for_differences: int = FEW_FEATURES_IN_FLOAT32) -> Vector:
     """The centre to subtract from the samples: a point in their middle if that changes no kernel value and saves digits.
 
     In float64 the subtraction itself costs samples far from the centre their last digit, so it is done only where distances come

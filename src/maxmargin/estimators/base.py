@@ -25,7 +25,7 @@ from maxmargin.estimators import diagnosis, validation
 from maxmargin.estimators.tasks import CallbackSupportMixin, TaskTree
 from maxmargin.formulations import DualProblem
 from maxmargin.gram import AugmentedGram, Gram
-from maxmargin.kernels import Precomputed, make_kernel, resolve_gamma, rough_squared_norms
+from maxmargin.kernels import FEW_FEATURES_IN_FLOAT32, Precomputed, make_kernel, resolve_gamma, rough_squared_norms
 from maxmargin.solution import Solution, Status
 from maxmargin.solvers import FAST, SOLVERS, Choice, Solver, SolverOptions, require_known
 from maxmargin.training import make_case, train_each
@@ -38,8 +38,6 @@ SMALL = 1024
 LARGEST_IN_FLOAT32 = 1e30
 #: Rounding error of a float32 kernel value, relative to the largest one.
 ROUNDING = 2.0**-22
-#: Up to this many features, squared distances in float32 are computed from differences of features.
-FEW_IN_FLOAT32 = 12
 #: The largest relative error of a float32 kernel value with which a query is answered in float32.
 MOST_LOST = 1e-4
 #: The largest change of a kernel value, by rounding samples to float32, with which a machine is trained in float32.
@@ -306,7 +304,7 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         square, value = np.maximum((square, value), self._reach(self.support_vectors_))
         error = ROUNDING * value * float(np.linalg.norm(weights))
         lost = 0.0
-        if self.kernel_.shift_invariant and (sp.issparse(queries) or queries.shape[1] > FEW_IN_FLOAT32):
+        if self.kernel_.shift_invariant and (sp.issparse(queries) or queries.shape[1] > FEW_FEATURES_IN_FLOAT32):
             farthest = max(float(rough_squared_norms(some).max(initial=0.0)) for some in (queries, self.support_vectors_))
             lost = ROUNDING * float(getattr(self.kernel_, "gamma", 1.0)) * farthest
         suffices = max(square, value) <= LARGEST_IN_FLOAT32 and error <= self.tol and lost <= MOST_LOST

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import chain, combinations, pairwise
+from itertools import chain
 from typing import Any, Self
 
 import numpy as np
@@ -22,7 +22,7 @@ from maxmargin.estimators.probabilities import ProbabilisticMachine
 from maxmargin.estimators.tasks import TaskTree, with_callbacks
 from maxmargin.formulations import DualProblem
 from maxmargin.gram import Gram
-from maxmargin.multiclass import gather_coefficients, one_vs_rest_scores, pair_decisions, votes
+from maxmargin.multiclass import gather_coefficients, machines, one_vs_rest_scores, pair_decisions, spread_coefficients, votes
 from maxmargin.solution import Solution
 
 Vector = NDArray[np.float64]
@@ -93,7 +93,9 @@ class KernelClassifier(ClassifierMixin, ProbabilisticMachine):  # type: ignore[m
     ) -> None:
         """Store the solution as attributes, in scikit-learn's layout."""
         scales = [self._scale(problem, proof) for problem, proof in zip(problems, proofs, strict=True)]
-        betas, biases = self._scaled(X, by_class, scales, problems, solutions, proofs)
+        seen = [by_class.order[members] for members in by_class.members]
+        kept = [self._kept(X, *one) for one in zip(seen, scales, problems, solutions, proofs, strict=True)]
+        betas, biases = [beta for beta, _ in kept], [bias for _, bias in kept]
         support, coefficients = gather_coefficients(by_class.plan, betas, by_class.edges, self.multi_class)
         self._keep_support(X, by_class.order[support], coefficients, np.array(biases))
         self.n_support_ = np.diff(np.searchsorted(support, by_class.edges)).astype(np.int32)
@@ -103,17 +105,11 @@ class KernelClassifier(ClassifierMixin, ProbabilisticMachine):  # type: ignore[m
             margins = 1.0 / (np.array(scales) * np.sqrt(norms))
         self.margin_ = float(margins[0]) if len(margins) == 1 else margins
 
-    def _scaled(
-        self,
-        X: Any,
-        by_class: ByClass,
-        scales: Sequence[float],
-        problems: Sequence[DualProblem],
-        solutions: Sequence[Solution],
-        proofs: Sequence[Certificate],
-    ) -> tuple[list[Vector], list[float]]:
-        """The duals and the intercept of each machine, times its scale."""
-        return [solution.beta for solution in solutions], [proof.bias for proof in proofs]
+    def _kept(
+        self, X: Any, samples: NDArray[np.intp], scale: float, problem: DualProblem, solution: Solution, proof: Certificate
+    ) -> tuple[Vector, float]:
+        """The duals and the intercept of one machine, times its scale; `samples` are the rows of X that it sees."""
+        return scale * solution.beta, scale * proof.bias
 
     # --- use ------------------------------------------------------------------------------------------------------
 
@@ -164,11 +160,11 @@ class KernelClassifier(ClassifierMixin, ProbabilisticMachine):  # type: ignore[m
         kept = super()._coefficients()
         if not self._by_pairs:
             return kept
-        segments = [slice(*pair) for pair in pairwise([0, *np.cumsum(self.n_support_).tolist()])]
-        pairs = list(combinations(range(len(self.classes_)), 2))
-        coefficients = np.zeros((len(pairs), kept.shape[1]))
-        for row, (i, j) in zip(coefficients, pairs, strict=True):
-            row[segments[i]], row[segments[j]] = kept[j - 1, segments[i]], kept[i, segments[j]]
+        edges = [0, *np.cumsum(self.n_support_).tolist()]
+        plan = machines(len(self.classes_), self.multi_class)
+        coefficients = np.zeros((len(plan), kept.shape[1]))
+        for row, machine, own in zip(coefficients, plan, spread_coefficients(plan, kept, edges, self.multi_class), strict=True):
+            row[machine.members(edges)] = own
         return coefficients
 
 

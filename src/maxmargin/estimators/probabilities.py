@@ -34,7 +34,7 @@ from maxmargin.estimators.by_class import ByClass
 from maxmargin.formulations import DualProblem
 from maxmargin.gram import linear_centre
 from maxmargin.kernels import Kernel, Precomputed
-from maxmargin.multiclass import JOINT_STRATEGY
+from maxmargin.multiclass import JOINT_STRATEGY, spread_coefficients
 from maxmargin.solution import Solution
 
 Vector = NDArray[np.float64]
@@ -315,18 +315,11 @@ def loo_decisions(
 
 
 def _coefficients(model: ProbabilisticMachine, by_class: ByClass) -> list[Vector]:
-    """The dual coefficients of each machine for the samples it sees: the inverse of `multiclass.gather_coefficients`."""
+    """The dual coefficients of each machine for the samples it sees."""
     stored: Any = model.dual_coef_
     rows = np.zeros((stored.shape[0], len(by_class.order)))
     rows[:, model.support_] = stored.toarray() if sp.issparse(stored) else stored
-    rows = rows[:, by_class.order]
-    if len(by_class.plan) == 1 or model.multi_class == "ovr":
-        return list(rows)
-    labels = by_class.labels
-    return [
-        np.where(labels[members] == (i := machine.classes[0]), rows[machine.classes[1] - 1, members], rows[i, members])
-        for machine, members in by_class.machines()
-    ]
+    return spread_coefficients(by_class.plan, rows[:, by_class.order], by_class.edges, model.multi_class)
 
 
 def _snap(beta: Vector, problem: DualProblem) -> Vector:

@@ -36,7 +36,7 @@ from maxmargin.solvers import HARD_MARGIN, JOINT, SOLVERS, Choice, Situation, So
 Vector = NDArray[np.float64]
 
 LOSSES = ("hinge", "squared_hinge")
-ROUNDING = 1e-12  # of a decision, relative to the sizes of the duals
+ROUNDING = 1e-12  # rounding error of a decision, relative to the sizes of the duals
 
 
 class SVC(KernelClassifier):
@@ -391,34 +391,22 @@ class NuSVC(KernelClassifier):
         rho = nu_margin(problem, proof.levels)
         return 1.0 / rho if rho > proof.kkt_violation else 1.0
 
-    def _scaled(
-        self,
-        X: Any,
-        by_class: ByClass,
-        scales: Sequence[float],
-        problems: Sequence[DualProblem],
-        solutions: Sequence[Solution],
-        proofs: Sequence[Certificate],
-    ) -> tuple[list[Vector], list[float]]:
-        """The duals and the intercept of each machine, times its scale. The duals of a linear machine have to sum to zero after
-        the division by rho too: with large features the rounding error of the sum matters. The intercept is then chosen so that
-        the first sample keeps its decision, times the scale."""
-        betas = [scale * solution.beta for scale, solution in zip(scales, solutions, strict=True)]
-        biases = [scale * proof.bias for scale, proof in zip(scales, proofs, strict=True)]
+    def _kept(
+        self, X: Any, samples: NDArray[np.intp], scale: float, problem: DualProblem, solution: Solution, proof: Certificate
+    ) -> tuple[Vector, float]:
+        """The duals and the intercept of one machine, divided by rho. The duals of a linear machine have to sum to zero after
+        that division too: with large features, what rounding leaves of their sum matters. The intercept then moves so that the
+        first sample keeps its decision."""
+        beta, bias = super()._kept(X, samples, scale, problem, solution, proof)
         centre = linear_centre(self.kernel_, X, balanced=True)
         if centre is None or not dwarfs_spread(centre, X):
-            return betas, biases
-        backend = make_backend(self.backend)
-        runs = zip(scales, problems, solutions, by_class.members, strict=True)
-        for index, (scale, problem, solution, members) in enumerate(runs):
-            kept = replace(problem, lower=scale * problem.lower, upper=scale * problem.upper, split=None, start=None)
-            betas[index] = kept.with_exact_sums(betas[index])
-            samples = by_class.order[members]
-            support = np.flatnonzero(betas[index])
-            duals = np.stack([solution.beta[support], betas[index][support]])
-            before, after = backend.linear_weights(X[samples[support]], duals)
-            biases[index] += float((X[samples[:1]] @ (scale * before - after))[0])
-        return betas, biases
+            return beta, bias
+        scaled = replace(problem, lower=scale * problem.lower, upper=scale * problem.upper, split=None, start=None)
+        beta = scaled.with_exact_sums(beta)
+        support = np.flatnonzero(beta)
+        duals = np.stack([solution.beta[support], beta[support]])
+        before, after = make_backend(self.backend).linear_weights(X[samples[support]], duals)
+        return beta, bias + float((X[samples[:1]] @ (scale * before - after))[0])
 
     def _keep(
         self,

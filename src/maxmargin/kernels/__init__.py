@@ -5,13 +5,22 @@ variables. The fast backends evaluate the named kernels themselves; the methods 
 implementation for a precomputed matrix or a callable.
 """
 
-from maxmargin.kernels.base import FEW_FEATURES, UNIT_ROUNDOFF, Kernel, NamedKernel, centre_of, dwarfs_spread
+from maxmargin.kernels.base import (
+    FEW_FEATURES,
+    FEW_FEATURES_IN_FLOAT32,
+    UNIT_ROUNDOFF,
+    Kernel,
+    NamedKernel,
+    centre_of,
+    dwarfs_spread,
+)
 from maxmargin.kernels.choose import KERNEL_NAMES, make_kernel, resolve_gamma
 from maxmargin.kernels.custom import Custom, Precomputed
 from maxmargin.kernels.standard import RBF, Exponential, Laplacian, Linear, Polynomial, Sigmoid, rough_squared_norms
 
 __all__ = [
     "FEW_FEATURES",
+    "FEW_FEATURES_IN_FLOAT32",
     "KERNEL_NAMES",
     "RBF",
     "UNIT_ROUNDOFF",

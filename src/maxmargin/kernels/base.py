@@ -15,6 +15,8 @@ UNIT_ROUNDOFF = 0.5 * float(np.finfo(float).eps)
 NEAR_SHARE = 2.0**-10
 #: Up to this many features, exact distances of dense samples are sums of differences.
 FEW_FEATURES = 64
+#: The same for float32 values (native/include/maxmargin/samples.hpp).
+FEW_FEATURES_IN_FLOAT32 = 12
 SAMPLES_FOR_CENTRE = 15  # samples whose median is the centre
 LARGE_OFFSET = 16.0  # an offset costs digits if its square is above this many times the median squared distance from the centre
 
