@@ -10,7 +10,7 @@ from scipy.sparse import csr_matrix
 from sklearn.datasets import make_blobs, make_moons
 
 from maxmargin import SVC, NuSVC
-from maxmargin.bias import biases, max_min, over_free, over_support
+from maxmargin.theory.bias import biases, max_min, over_free, over_support
 
 
 @pytest.fixture(scope="module")

@@ -11,8 +11,9 @@ from sklearn.datasets import make_blobs, make_circles, make_moons
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from maxmargin import SVC, geometry
-from maxmargin.geometry import Hyperplane, Side
+from maxmargin import SVC
+from maxmargin.theory import geometry
+from maxmargin.theory.geometry import Hyperplane, Side
 
 MEASURES = (
     geometry.functional_margins,

@@ -19,9 +19,9 @@ from maxmargin.backends import make_backend
 from maxmargin.control import Control, Stop
 from maxmargin.estimators.kernel_regression import KernelRegressor, TrainingKernel
 from maxmargin.kernels import RBF
-from maxmargin.kernels.theory import product_features, product_kernel
 from maxmargin.solution import Status
 from maxmargin.solvers import ridge
+from maxmargin.theory.mercer import product_features, product_kernel
 
 VARIANTS = [
     KernelRegressor(),

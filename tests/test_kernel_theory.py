@@ -12,7 +12,7 @@ from scipy.sparse import csr_matrix
 
 from maxmargin import SVC
 from maxmargin.kernels import RBF, Exponential, Kernel, Laplacian, Linear, Polynomial, Sigmoid
-from maxmargin.kernels.theory import (
+from maxmargin.theory.mercer import (
     gaussian_features,
     mercer,
     polynomial_dimension,

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from scipy.optimize import approx_fprime, check_grad
 from sklearn.datasets import make_moons
 
-from maxmargin import SVC, losses
-from maxmargin.losses import MARGIN_LOSSES
+from maxmargin import SVC
+from maxmargin.theory import losses
+from maxmargin.theory.losses import MARGIN_LOSSES
 
 SMOOTH = [losses.mse, losses.squared_error, losses.logistic, losses.quadratic_hinge]
 

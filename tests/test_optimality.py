@@ -15,8 +15,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from maxmargin import SVC
-from maxmargin.geometry import Hyperplane
-from maxmargin.optimality import Duality, PairProblem, duality, kkt_report, lagrangian
+from maxmargin.theory.geometry import Hyperplane
+from maxmargin.theory.optimality import Duality, PairProblem, duality, kkt_report, lagrangian
 
 
 @pytest.fixture(scope="module")

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from sklearn.datasets import make_blobs, make_moons
 
-from maxmargin import SVC, geometry, losses, plots
-from maxmargin.geometry import Hyperplane, Side
+from maxmargin import SVC, plots
 from maxmargin.kernels import RBF, Linear
-from maxmargin.optimality import PairProblem, duality
+from maxmargin.theory import geometry, losses
+from maxmargin.theory.geometry import Hyperplane, Side
+from maxmargin.theory.optimality import PairProblem, duality
 
 matplotlib = pytest.importorskip("matplotlib")
 matplotlib.use("Agg")

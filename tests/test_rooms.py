@@ -30,7 +30,6 @@ ROOMS = {
     # the problem and its proof: vectors of length n, no X, no kernel, no solver
     "formulations": Room(set(), {"numpy"}),
     "certificates": Room({"formulations"}, {"numpy"}),
-    "bias": Room({"formulations", "geometry"}, {"numpy", "scipy"}),
     "primal_or_dual": Room(set(), set()),
     "multiclass": Room(set(), {"numpy"}),
     "solution": Room(set(), {"numpy"}),
@@ -85,16 +84,14 @@ ROOMS = {
     ),
     "__init__": Room({"audits", "certificates", "estimators", "model_selection", "primal_or_dual", "solution"}, set()),
     # the theory: what a machine is and why it is optimal
-    "geometry": Room(set(), {"numpy", "scipy"}),
-    "losses": Room(set(), {"numpy", "scipy"}),
-    "optimality": Room({"formulations", "geometry"}, {"numpy", "scipy"}),
+    "theory": Room({"formulations", "kernels"}, {"numpy", "scipy", "sklearn"}),
     # the guests: public attributes of fitted models
     "audits": Room(
         {"backends", "certificates", "estimators", "formulations", "gram", "io", "kernels", "multiclass"},
         {"numpy", "scipy", "sklearn"},
     ),
     "io": Room(set(), {"numpy", "scipy", "sklearn"}),
-    "plots": Room({"geometry", "losses", "optimality"}, {"matplotlib", "numpy", "scipy", "sklearn"}),
+    "plots": Room({"theory"}, {"matplotlib", "numpy", "scipy", "sklearn"}),
     "cli": Room(
         {"__init__", "audits", "callbacks", "io", "plots"}, {"click", "joblib", "matplotlib", "numpy", "scipy", "sklearn"}
     ),

@@ -27,9 +27,9 @@ from maxmargin.formulations import classification_problem
 from maxmargin.gram import AugmentedGram, BlockGram
 from maxmargin.kernels import make_kernel
 from maxmargin.solvers import SOLVERS
-from maxmargin.solvers.pair_step import best_step, bias_after, move
 from maxmargin.solvers.primal import balanced_pull, pull
 from maxmargin.solvers.separability import best_multiple, hulls_meet
+from maxmargin.solvers.textbook.pair_step import best_step, bias_after, move
 
 # --- twenty small problems -----------------------------------------------------------------------------------------
 

@@ -28,7 +28,7 @@ from maxmargin.formulations import (
 )
 from maxmargin.gram import linear_centre
 from maxmargin.kernels import Kernel, Linear, Polynomial, dwarfs_spread
-from maxmargin.kernels.theory import polynomial_dimension
+from maxmargin.kernels.standard import polynomial_dimension
 from maxmargin.multiclass import JOINT_STRATEGY, STRATEGIES, gather_scores
 from maxmargin.solution import Solution, Status
 from maxmargin.solvers import HARD_MARGIN, JOINT, SOLVERS, Choice, Situation, Solver, SolverOptions, choose_solver, make_options

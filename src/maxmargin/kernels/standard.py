@@ -14,6 +14,7 @@ values of the parameters.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import comb
 from typing import Any, ClassVar
 
 import numpy as np
@@ -270,3 +271,8 @@ class Sigmoid(NamedKernel):
 
     def rounding(self, n_terms: int) -> float:
         return (n_terms + 16) * UNIT_ROUNDOFF
+
+
+def polynomial_dimension(n_features: int, degree: int, homogeneous: bool = False) -> int:
+    """How many features the polynomial kernel has: (n + d - 1 choose d) of degree d, (n + d choose d) up to degree d."""
+    return comb(n_features + degree - (1 if homogeneous else 0), degree)

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from maxmargin.optimality import duality
 from maxmargin.plots.canvas import FEW_COLOURS, INK, new_axes, tidy
+from maxmargin.theory.optimality import duality
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from maxmargin.losses import MarginLoss, hinge, logistic, quadratic_hinge, squared_error, zero_one
 from maxmargin.plots.canvas import FEW_COLOURS, INK, legend_below, new_axes, tidy
+from maxmargin.theory.losses import MarginLoss, hinge, logistic, quadratic_hinge, squared_error, zero_one
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

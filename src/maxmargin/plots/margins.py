@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
 
-from maxmargin import geometry
-from maxmargin.geometry import FeatureHyperplane, Hyperplane, Plane, Side
 from maxmargin.plots.canvas import INK, class_style, legend_below, new_axes, tidy
+from maxmargin.theory import geometry
+from maxmargin.theory.geometry import FeatureHyperplane, Hyperplane, Plane, Side
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from maxmargin.optimality import PairProblem
 from maxmargin.plots.canvas import FEW_COLOURS, INK, legend_below, new_axes, tidy
+from maxmargin.theory.optimality import PairProblem
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

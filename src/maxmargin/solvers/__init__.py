@@ -3,16 +3,18 @@
 A solver sees a problem, a Gram, a backend and a stopping rule. It never sees y or X, prints nothing, issues no warnings, and does
 not import scikit-learn.
 
-    block-smo      decomposition with second-order SMO: the fast one
+    block-smo      decomposition with second-order SMO               the dual, any kernel: the fast one
+    crammer-singer decomposition of a CrammerSingerProblem           the dual of all classes at once
+    lbfgs          a quasi-Newton method                             the primal, linear kernel
+
+and, in textbook/:
+
     smo-simple     SMO with random partners, as in lectures          the dual, any kernel
     smo-all-pairs  SMO over all pairs of duals in turn
     smo-platt      Platt's SMO
     dual-ascent    coordinate ascent with the kernel K + 1
     qp             an interior-point solver                          either problem
     subgradient    (stochastic) subgradient descent                  the primal, linear kernel
-    lbfgs          a quasi-Newton method
-
-    crammer-singer decomposition of a CrammerSingerProblem           the dual of all classes at once
 """
 
 from __future__ import annotations

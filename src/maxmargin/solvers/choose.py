@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from maxmargin.primal_or_dual import primal_or_dual
 from maxmargin.solution import Solution
-from maxmargin.solvers import block_smo, dual_ascent, lbfgs, qp, smo_all_pairs, smo_platt, smo_simple, subgradient
+from maxmargin.solvers import block_smo, lbfgs
 from maxmargin.solvers.options import SolverOptions
+from maxmargin.solvers.textbook import dual_ascent, qp, smo_all_pairs, smo_platt, smo_simple, subgradient
 
 HARD_MARGIN = "hard margin"
 LOSSES = ("hinge", "squared_hinge", HARD_MARGIN)

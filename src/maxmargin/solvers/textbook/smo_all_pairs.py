@@ -25,8 +25,8 @@ from maxmargin.formulations import DualProblem
 from maxmargin.gram import Gram
 from maxmargin.solution import Solution, Status
 from maxmargin.solvers.course import Course, kernel_matrix
-from maxmargin.solvers.pair_step import best_step, move
 from maxmargin.solvers.separability import best_multiple
+from maxmargin.solvers.textbook.pair_step import best_step, move
 
 Vector = NDArray[np.float64]
 

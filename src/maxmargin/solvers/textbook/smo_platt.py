@@ -31,8 +31,8 @@ from maxmargin.gram import Gram
 from maxmargin.solution import Solution, Status
 from maxmargin.solvers.course import Course, kernel_matrix
 from maxmargin.solvers.options import SolverOptions, seed
-from maxmargin.solvers.pair_step import best_step, bias_after, move, violates
 from maxmargin.solvers.separability import best_multiple
+from maxmargin.solvers.textbook.pair_step import best_step, bias_after, move, violates
 
 Vector = NDArray[np.float64]
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from math import comb
 from typing import Any
 
 import numpy as np
@@ -27,6 +26,7 @@ from sklearn.preprocessing import PolynomialFeatures
 
 from maxmargin.kernels.base import Kernel, Matrix
 from maxmargin.kernels.choose import make_kernel
+from maxmargin.kernels.standard import polynomial_dimension
 
 Vector = NDArray[np.float64]
 
@@ -122,11 +122,6 @@ def _matrix(kernel: Any, X: Any) -> Matrix:
 
 
 # --- feature maps --------------------------------------------------------------------------------------------------
-
-
-def polynomial_dimension(n_features: int, degree: int, homogeneous: bool = False) -> int:
-    """How many features the polynomial kernel has: (n + d - 1 choose d) of degree d, (n + d choose d) up to degree d."""
-    return comb(n_features + degree - (1 if homogeneous else 0), degree)
 
 
 def polynomial_features(X: Any, degree: int, gamma: float = 1.0, coef0: float = 0.0) -> Matrix:

@@ -26,8 +26,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from maxmargin import geometry
 from maxmargin.formulations import costs
+from maxmargin.theory import geometry
 
 Vector = NDArray[np.float64]
 
