@@ -1,11 +1,13 @@
 // The only file that deals with Python: shapes, dtypes, the GIL. No algorithm.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include <omp.h>
 
+#include <optional>
 #include <stdexcept>
 
 #include "maxmargin/blas.hpp"
@@ -53,11 +55,12 @@ void use_blas(nb::object routines) {
     if (PyErr_Occurred()) throw nb::python_error();
 }
 
+const std::pair<const char*, KernelKind> kernel_kinds[] = {
+    {"linear", KernelKind::linear},       {"poly", KernelKind::polynomial},         {"rbf", KernelKind::rbf},
+    {"laplacian", KernelKind::laplacian}, {"exponential", KernelKind::exponential}, {"sigmoid", KernelKind::sigmoid}};
+
 Kernel make_kernel(const std::string& name, double gamma, double coef0, double degree) {
-    const std::pair<const char*, KernelKind> kinds[] = {
-        {"linear", KernelKind::linear},       {"poly", KernelKind::polynomial},         {"rbf", KernelKind::rbf},
-        {"laplacian", KernelKind::laplacian}, {"exponential", KernelKind::exponential}, {"sigmoid", KernelKind::sigmoid}};
-    for (const auto& [known, kind] : kinds)
+    for (const auto& [known, kind] : kernel_kinds)
         if (name == known) return {kind, gamma, coef0, degree};
     throw std::invalid_argument("no native kernel is called " + name);
 }
@@ -74,20 +77,26 @@ CsrView<S, I> csr_view(const Vector<const I>& starts, const Vector<const I>& fea
     return {starts.data(), features.data(), values.data(), static_cast<std::int64_t>(starts.shape(0)) - 1, n_features};
 }
 
+Order order_of(const std::optional<Vector<const std::int32_t>>& order) {
+    return order ? Order{order->data(), static_cast<std::int64_t>(order->shape(0))} : Order{};
+}
+
 template <class T, class S>
 void bind_dense(nb::class_<Samples<T>>& samples) {
-    samples.def_static("from_dense", [](Matrix<const S> X, Vector<const double> centre) {
-        const double* mean = centre.shape(0) ? centre.data() : nullptr;
-        nb::gil_scoped_release release;
-        return Samples<T>(dense_view(X), mean);
-    });
+    samples.def_static(
+        "from_dense", [](Matrix<const S> X, Vector<const double> centre, std::optional<Vector<const std::int32_t>> order) {
+            const double* mean = centre.shape(0) ? centre.data() : nullptr;
+            nb::gil_scoped_release release;
+            return Samples<T>(dense_view(X), mean, order_of(order));
+        });
 }
 
 template <class T, class S, class I>
 void bind_csr(nb::class_<Samples<T>>& samples) {
-    samples.def_static("from_csr", [](Vector<const I> starts, Vector<const I> features, Vector<const S> values, int n_features) {
+    samples.def_static("from_csr", [](Vector<const I> starts, Vector<const I> features, Vector<const S> values, int n_features,
+                                      std::optional<Vector<const std::int32_t>> order) {
         nb::gil_scoped_release release;
-        return Samples<T>(csr_view(starts, features, values, n_features));
+        return Samples<T>(csr_view(starts, features, values, n_features), order_of(order));
     });
 }
 
@@ -286,6 +295,9 @@ NB_MODULE(_native, module) {
     module.def("use_blas", &use_blas);
     module.def("instruction_set", &instruction_set);
     module.attr("chunk") = chunk;
+    nb::list kernel_names;
+    for (const auto& known : kernel_kinds) kernel_names.append(known.first);
+    module.attr("kernel_names") = kernel_names;
     module.def("pair_all", [](const Kernel& kernel, Samples<double>& samples, Matrix<double> pairs) {
         nb::gil_scoped_release release;
         pair_all(kernel, samples, pairs.data());

@@ -12,10 +12,10 @@ std::int64_t padded(std::int64_t n) { return (n + panel_width - 1) / panel_width
 
 template <class T>
 template <class S>
-Samples<T>::Samples(const DenseView<S>& view, const double* centre)
-    : n_samples_(view.n_samples), n_features_(view.n_features), dense_(view.n_samples * view.n_features) {
+Samples<T>::Samples(const DenseView<S>& view, const double* centre, Order order)
+    : n_samples_(order.size(view.n_samples)), n_features_(view.n_features), dense_(n_samples_ * view.n_features) {
     for (std::int64_t i = 0; i < n_samples_; ++i) {
-        const S* from = view.values + i * view.row_stride;
+        const S* from = view.values + order.row(i) * view.row_stride;
         T* to = dense_.data() + i * n_features_;
         if (centre)
             for (int k = 0; k < n_features_; ++k) to[k] = static_cast<T>(from[k] - centre[k]);
@@ -27,22 +27,28 @@ Samples<T>::Samples(const DenseView<S>& view, const double* centre)
 
 template <class T>
 template <class S, class I>
-Samples<T>::Samples(const CsrView<S, I>& view) : n_samples_(view.n_samples), n_features_(view.n_features), sparse_(true) {
-    check(view.starts, view.features);
-    starts_.assign(view.starts, view.starts + view.n_samples + 1);
-    features_.assign(view.features, view.features + view.starts[view.n_samples]);
-    values_.assign(view.values, view.values + view.starts[view.n_samples]);
+Samples<T>::Samples(const CsrView<S, I>& view, Order order)
+    : n_samples_(order.size(view.n_samples)), n_features_(view.n_features), sparse_(true) {
+    starts_.resize(n_samples_ + 1);
+    for (std::int64_t i = 0; i < n_samples_; ++i)
+        starts_[i + 1] = starts_[i] + (view.starts[order.row(i) + 1] - view.starts[order.row(i)]);
+    features_.resize(starts_[n_samples_]);
+    values_.resize(starts_[n_samples_]);
+    for (std::int64_t i = 0; i < n_samples_; ++i) {
+        const I first = view.starts[order.row(i)];
+        check(view.features + first, n_values(i));
+        std::copy_n(view.features + first, n_values(i), features_.data() + starts_[i]);
+        std::copy_n(view.values + first, n_values(i), values_.data() + starts_[i]);
+    }
     take_norms();
 }
 
 template <class T>
 template <class I>
-void Samples<T>::check(const I* starts, const I* features) const {
-    for (std::int64_t i = 0; i < n_samples_; ++i)
-        for (I v = starts[i]; v < starts[i + 1]; ++v)
-            if (features[v] < (v > starts[i] ? features[v - 1] + 1 : 0) || features[v] >= n_features_)
-                throw std::invalid_argument(
-                    "the column indices of a CSR row must ascend from 0 and stay below the number of columns");
+void Samples<T>::check(const I* features, std::int64_t n_values) const {
+    for (std::int64_t v = 0; v < n_values; ++v)
+        if (features[v] < (v > 0 ? features[v - 1] + 1 : 0) || features[v] >= n_features_)
+            throw std::invalid_argument("the column indices of a CSR row must ascend from 0 and stay below the number of columns");
 }
 
 template <class T>
@@ -119,12 +125,12 @@ double squared_difference(const Samples<T>& a, std::int64_t i, const Samples<T>&
 #define MAXMARGIN_SAMPLES(T)                                                                              \
     template class Samples<T>;                                                                            \
     template double squared_difference(const Samples<T>&, std::int64_t, const Samples<T>&, std::int64_t); \
-    template Samples<T>::Samples(const DenseView<float>&, const double*);                                 \
-    template Samples<T>::Samples(const DenseView<double>&, const double*);                                \
-    template Samples<T>::Samples(const CsrView<float, std::int32_t>&);                                    \
-    template Samples<T>::Samples(const CsrView<double, std::int32_t>&);                                   \
-    template Samples<T>::Samples(const CsrView<float, std::int64_t>&);                                    \
-    template Samples<T>::Samples(const CsrView<double, std::int64_t>&);
+    template Samples<T>::Samples(const DenseView<float>&, const double*, Order);                          \
+    template Samples<T>::Samples(const DenseView<double>&, const double*, Order);                         \
+    template Samples<T>::Samples(const CsrView<float, std::int32_t>&, Order);                             \
+    template Samples<T>::Samples(const CsrView<double, std::int32_t>&, Order);                            \
+    template Samples<T>::Samples(const CsrView<float, std::int64_t>&, Order);                             \
+    template Samples<T>::Samples(const CsrView<double, std::int64_t>&, Order);
 MAXMARGIN_SAMPLES(float)
 MAXMARGIN_SAMPLES(double)
 

@@ -30,12 +30,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxmargin.formulations import CrammerSingerProblem, DualProblem
+from maxmargin.gram import ExactSums
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 Indices = NDArray[np.int32]
-#: A function that returns K[at] beta for the samples `at`, and a bound on the rounding error of each sum
-Sums = Callable[[Indices], tuple[Vector, Vector | float]]
+#: A function that returns the kernel sums at the samples `at`
+SumsAt = Callable[[Indices], ExactSums]
 
 FEW_ENTRIES = 30_000  # with at most this many kernel entries, the whole gradient is recomputed
 CHECKED_AT_RANDOM = 64  # samples outside the band at which a claim is checked all the same
@@ -138,6 +139,7 @@ class Gradient:
     error: NDArray[np.float64] | float  # bound on the rounding error where the gradient was recomputed
     value_error: float  # bound on the error of the dual value from entries that were not recomputed
     checked: int  # number of samples where the gradient was recomputed
+    offset: tuple[float, float] = (0.0, 0.0)  # of the kernel sums (`ExactSums.offset`)
 
     @property
     def complete(self) -> bool:
@@ -151,19 +153,22 @@ class Gradient:
 
 
 def recompute(
-    problem: DualProblem, beta: Vector, sums: Sums, claim: Vector | None = None, levels: Vector | None = None
+    problem: DualProblem, beta: Vector, sums: SumsAt, claim: Vector | None = None, levels: Vector | None = None
 ) -> Gradient:
     """Recompute the gradient at `beta` from the kernel sums K[at] beta. With a `claim`, the solver's own gradient, it is
     recomputed only where it can change the gap at the given levels (None: the best ones)."""
 
-    def exact(at: Indices) -> tuple[Vector, Vector | float]:
-        kernel_sums, error = sums(at)
-        gradient = kernel_sums + problem.linear[at]
-        return gradient if problem.shift is None else gradient + problem.shift[at] * beta[at], error
+    def exact(at: Indices) -> ExactSums:
+        found = sums(at)
+        gradient = found.values[0] + problem.linear[at]
+        if problem.shift is not None:
+            gradient += problem.shift[at] * beta[at]
+        return ExactSums(gradient, found.error if isinstance(found.error, float) else found.error[0], found.offset)
 
     n = len(problem)
     if claim is None or problem.shift is not None or problem.hard or n * np.count_nonzero(beta) <= FEW_ENTRIES:
-        return Gradient(*exact(np.arange(n, dtype=np.int32)), 0.0, n)
+        values, error, offset = exact(np.arange(n, dtype=np.int32))
+        return Gradient(values, error, 0.0, n, offset)
     level = problem.at_variables(problem.levels(beta, claim) if levels is None else levels)
     outside = _distance_outside(problem, beta, claim, level)
     doubt = SAFETY + 1.0  # the level, a quantile of the gradients, moves no more than they do
@@ -216,18 +221,19 @@ def certify(
 def recompute_jointly(
     problem: CrammerSingerProblem,
     B: Matrix,
-    sums: Callable[[Indices], tuple[Matrix, Matrix | float]],
+    sums: SumsAt,
     claim: Matrix | None = None,
 ) -> Gradient:
     """Like `recompute`, for a machine of all classes at once; `sums(at)` is B K[:, at], with errors."""
 
-    def exact(at: Indices) -> tuple[Matrix, Matrix | float]:
-        kernel_sums, error = sums(at)
-        return kernel_sums + problem.linear[:, at], error
+    def exact(at: Indices) -> ExactSums:
+        found = sums(at)
+        return found._replace(values=found.values + problem.linear[:, at])
 
     n = len(problem)
     if claim is None or n * np.count_nonzero(B.any(axis=0)) <= FEW_ENTRIES:
-        return Gradient(*exact(np.arange(n, dtype=np.int32)), 0.0, n)
+        values, error, _ = exact(np.arange(n, dtype=np.int32))
+        return Gradient(values, error, 0.0, n)
     return _exact_where_it_matters(B, claim, exact, problem.clearance(B, claim), doubt=2.0 * SAFETY)  # two errors
 
 
@@ -280,7 +286,7 @@ def _draw(n: int) -> NDArray[np.intp]:
 def _exact_where_it_matters(
     beta: NDArray[np.float64],
     claim: NDArray[np.float64],
-    exact: Callable[[Indices], tuple[NDArray[np.float64], NDArray[np.float64] | float]],
+    exact: SumsAt,
     outside: Vector,
     doubt: float,
 ) -> Gradient:
@@ -297,7 +303,7 @@ def _exact_where_it_matters(
     at = np.flatnonzero(checked).astype(np.int32)
     error = 0.0
     while len(at):
-        gradient[..., at], rounding[..., at] = exact(at)
+        gradient[..., at], rounding[..., at], _ = exact(at)
         error = max(error, float(np.abs(gradient[..., at] - claim[..., at]).max()))
         near = outside <= doubt * error
         at = np.flatnonzero(near & ~checked).astype(np.int32)

@@ -108,6 +108,16 @@ def pair_decisions(sums: NDArray[np.float64], intercepts: Vector) -> Matrix:
     return decisions
 
 
+def choose_class(decisions: Matrix, n_classes: int, strategy: str, break_ties: bool = False) -> NDArray[np.intp]:
+    """The number of the predicted class, from the decisions of all machines: by the sign, the vote of the pairs (ties broken by
+    the sums of decisions if asked), or the highest score."""
+    if n_classes == 2:
+        return (decisions[:, 0] > 0).astype(np.intp)
+    if strategy != "ovo":
+        return np.asarray(decisions.argmax(axis=1))
+    return np.asarray(one_vs_rest_scores(decisions, n_classes).argmax(axis=1)) if break_ties else votes(decisions, n_classes)
+
+
 def votes(decisions: Matrix, n_classes: int) -> NDArray[np.intp]:
     """The class with the most votes; of several, the first."""
     counts = np.zeros((len(decisions), n_classes), dtype=np.intp)

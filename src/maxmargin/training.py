@@ -13,7 +13,7 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,7 @@ from maxmargin.backends import Backend
 from maxmargin.certificates import Certificate, Gradient, certify, certify_jointly, recompute, recompute_jointly
 from maxmargin.control import Control, Stop
 from maxmargin.formulations import CrammerSingerProblem, DualProblem
-from maxmargin.gram import Gram
+from maxmargin.gram import ExactSums, Gram
 from maxmargin.solution import Solution, Status
 from maxmargin.solvers import Choice, SolverOptions, go_on, solve_each
 from maxmargin.solvers.separability import hulls_meet
@@ -41,6 +41,16 @@ IMPOSSIBLE_EXCESS = 1e-6  # a dual value above a primal value by more than this 
 DOUBTFUL = (Status.CONVERGED, Status.GAP_REACHED, Status.STALLED)
 OUT_OF_TIME = (Status.MAX_ITER, Status.MAX_SECONDS, Status.INTERRUPTED, Status.STOPPED_BY_CALLBACK)
 SHORT_OF_CLAIM = {True: Status.STALLED, False: Status.STOPPED_BY_OPTION}  # keys: whether the solver may be continued
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a problem over its kernel matrix: a solution and its certificate."""
+
+    problem: Any
+    gram: Gram
+    solution: Solution
+    proof: Certificate
 
 
 class Case(ABC):
@@ -90,7 +100,8 @@ class BinaryCase(Case):
         self._levels = levels
 
     def tidy(self, solution: Solution) -> Solution:
-        if not self.problem.coupled or (not self.gram.is_centred and self.gram.largest_diagonal() <= LARGE_ENTRIES):
+        centred = self.gram.samples.centre is not None
+        if not self.problem.coupled or (not centred and float(self.gram.diagonal().max()) <= LARGE_ENTRIES):
             return solution
         return replace(solution, beta=self.problem.with_exact_sums(solution.beta))
 
@@ -107,16 +118,21 @@ class BinaryCase(Case):
     def gradient(self, solution: Solution) -> Gradient:
         support, beta = _support(solution)
 
-        def sums(at: NDArray[np.int32]) -> tuple[Vector, Vector | float]:
-            values, error = self.gram.exact_sums(support, beta[None, :], at)
-            return values[0], error if isinstance(error, float) else error[0]
+        def sums(at: NDArray[np.int32]) -> ExactSums:
+            return self.gram.exact_sums(support, beta[None, :], at)
 
-        trusted = solution.up_to_date and not self.gram.may_be_indefinite
-        claim = solution.gradient if trusted and not self.gram.sums_are_cheap else None
+        claim = solution.gradient if solution.up_to_date and self._trusts_claims() else None
         levels = self._given_levels(solution)
         if levels is None and claim is not None and solution.status.converged:
             levels = self.problem.middles(solution.beta, claim)
         return recompute(self.problem, solution.beta, sums, claim, levels)
+
+    def _trusts_claims(self) -> bool:
+        """Whether a solver's gradient may stand for entries that are not recomputed. Not if recomputing them is cheap, as K is a
+        product of two factors; nor with a named kernel that need not be positive semi-definite, for which errors of a gradient
+        say little about each other."""
+        kernel = self.gram.kernel
+        return self.gram.samples.stored or not (kernel.explicit or (kernel.named and not kernel.definite))
 
     def _given_levels(self, solution: Solution) -> Vector | None:
         """The levels that belong to the solver's own bias, if the model is to keep it; else None."""
@@ -129,9 +145,9 @@ class BinaryCase(Case):
             levels = self._levels(levels)
         bias = None
         if not self.problem.coupled:  # the bias, if there is one, is a weight like the others
-            bias = self.gram.constant_weight(*_support(solution))
-        elif self.gram.is_centred:
-            offset, rounding = self.gram.offset(*_support(solution))
+            bias = self.gram.constant * float(solution.beta.sum())
+        elif self.gram.samples.centre is not None:
+            offset, rounding = gradient.offset
             bias = -float(levels.mean()) - offset
             # the certificate is for the level of the rounded intercept, which the model keeps
             levels = levels - (((bias + offset) + rounding) + float(levels.mean()))
@@ -139,7 +155,7 @@ class BinaryCase(Case):
             self.problem,
             solution.beta,
             gradient,
-            lambda: self.gram.largest_norm(*_support(solution)),
+            lambda: largest_norm(self.gram, solution.beta),
             levels,
             started,
             bias,
@@ -150,6 +166,11 @@ def _support(solution: Solution) -> tuple[NDArray[np.int32], Vector]:
     """The variables that are not zero, and their values."""
     support = np.flatnonzero(solution.beta).astype(np.int32)
     return support, solution.beta[support]
+
+
+def largest_norm(gram: Gram, beta: Vector) -> float:
+    """The bound sum_i |beta_i| sqrt(k(x_i, x_i)) on the norm of sum_i beta_i phi(x_i)."""
+    return float(np.abs(beta) @ np.sqrt(np.maximum(gram.diagonal(), 0.0)))
 
 
 class JointCase(Case):
@@ -183,7 +204,7 @@ def train_each(
     starts: Sequence[Vector] | None = None,
     options: SolverOptions | None = None,
     orders: Sequence[NDArray[np.intp]] | None = None,
-) -> Iterator[tuple[Solution, Certificate]]:
+) -> Iterator[Outcome]:
     """Solve several problems over one kernel matrix and yield their solutions with certificates, in their order. The arguments
     are those of `solve_each`."""
     first = control.machine
@@ -194,9 +215,7 @@ def train_each(
         control.machine = number + 1
 
 
-def settle(
-    choice: Choice, case: Case, solution: Solution, backend: Backend, stop: Stop, control: Control
-) -> tuple[Solution, Certificate]:
+def settle(choice: Choice, case: Case, solution: Solution, backend: Backend, stop: Stop, control: Control) -> Outcome:
     """The solution with its certificate and the status that follows from it; a better solution if the certificate contradicts the
     solver's claim."""
     solution = case.tidy(solution)
@@ -239,7 +258,7 @@ def settle(
         status = Status.STALLED
     if status.converged and stop.gap_tol is not None and not best_proof.holds(stop.gap_tol):  # rounding only
         best_proof = replace(best_proof, relative_gap=0.0)
-    return best if status is best.status else replace(best, status=status), best_proof
+    return Outcome(case.problem, case.gram, best if status is best.status else replace(best, status=status), best_proof)
 
 
 def _prove(case: Case, solution: Solution, control: Control) -> tuple[Gradient, Certificate]:
@@ -260,4 +279,4 @@ def decide(claim: Status, proof: Certificate, stop: Stop, continues: bool = True
 
 def _proves_inseparable(case: Case, solution: Solution) -> bool:
     gradient = case.gradient(solution).values
-    return hulls_meet(case.problem, solution.beta, gradient, case.gram.largest_diagonal())
+    return hulls_meet(case.problem, case.problem.sums(solution.beta, gradient), float(case.gram.diagonal().max()))

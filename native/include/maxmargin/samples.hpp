@@ -33,15 +33,24 @@ struct CsrView {
     int n_features;
 };
 
+// Some rows of a view, in a given order. Without ids: all rows.
+struct Order {
+    const std::int32_t* ids = nullptr;
+    std::int64_t n_ids = 0;
+
+    std::int64_t size(std::int64_t n_rows) const { return ids ? n_ids : n_rows; }
+    std::int64_t row(std::int64_t i) const { return ids ? ids[i] : i; }
+};
+
 template <class T>
 class Samples {
 public:
-    // Copies the samples, less `centre` if it is given, and computes their squared norms.
+    // Copies the samples in `order`, less `centre` if it is given, and computes their squared norms.
     template <class S>
-    Samples(const DenseView<S>& view, const double* centre);
+    Samples(const DenseView<S>& view, const double* centre, Order order = {});
     // The features of a sample must ascend; one that is out of range is an error (std::invalid_argument).
     template <class S, class I>
-    explicit Samples(const CsrView<S, I>& view);
+    explicit Samples(const CsrView<S, I>& view, Order order = {});
 
     // The samples `ids`, in that order.
     Samples(const Samples& all, const std::int32_t* ids, std::int64_t n_ids);
@@ -68,7 +77,7 @@ public:
 private:
     void take_norms();
     template <class I>
-    void check(const I* starts, const I* features) const;
+    void check(const I* features, std::int64_t n_values) const;
 
     std::int64_t n_samples_ = 0;
     int n_features_ = 0;

@@ -36,8 +36,9 @@ from maxmargin.certificates import certify, recompute
 from maxmargin.estimators import validation
 from maxmargin.estimators.diagnosis import is_indefinite
 from maxmargin.formulations import DualProblem
-from maxmargin.gram import Gram
-from maxmargin.kernels import make_kernel, resolve_gamma
+from maxmargin.gram import ExactSums, Gram
+from maxmargin.kernels import make_kernel
+from maxmargin.training import largest_norm
 
 Vector = NDArray[np.float64]
 
@@ -94,14 +95,17 @@ def audit(
     X = _samples(fitted, X)
     weights = validation.sample_weights(sample_weight, X)
     validation.require_weight(weights)
-    resolved = make_kernel(fitted.kernel, resolve_gamma(fitted.gamma, None, fitted.kernel, X), float(fitted.coef0), fitted.degree)
+    gamma = fitted.gamma if isinstance(fitted.gamma, str) else float(fitted.gamma)
+    unresolved = make_kernel(fitted.kernel, gamma, float(fitted.coef0), fitted.degree)
+    samples = unresolved.samples(X)
+    resolved = unresolved.resolved(samples)
     backend = make_backend("auto")
-    with backend.session(X.shape[0] ** 2):
-        task = pose(fitted, resolved, X, None if y is None else on_host(y), weights, backend)
-        findings = [_examine(machine, fitted.precision) for machine in task.machines]
+    with backend.session(len(samples) ** 2):
+        task, machines, support = pose(fitted, resolved, samples, None if y is None else on_host(y), weights, backend)
+        findings = [_examine(machine, fitted.precision) for machine in machines]
     certificate = task.together([finding.certificate for finding in findings])
-    indefinite = is_indefinite(resolved, X, task.support)
-    return give_verdict(fitted, findings, certificate, indefinite, weightless=bool((weights[task.support] == 0.0).any()))
+    indefinite = is_indefinite(resolved, samples, support)
+    return give_verdict(fitted, findings, certificate, indefinite, weightless=bool((weights[support] == 0.0).any()))
 
 
 def _read(model: Any) -> Fitted:
@@ -158,9 +162,8 @@ def _examine(posed: Posed, precision: float) -> Finding:
 
     sums, error = _kernel_sums(posed.gram, beta)
     point_sums, point_error = (sums, error) if feasible else _kernel_sums(posed.gram, point)
-    gradient_there = recompute(problem, point, lambda at: (point_sums[at], point_error[at]))
-    support = np.flatnonzero(point).astype(np.int32)
-    proof = certify(problem, point, gradient_there, lambda: posed.gram.largest_norm(support, point[support]))
+    gradient_there = recompute(problem, point, lambda at: ExactSums(point_sums[None, at], point_error[None, at]))
+    proof = certify(problem, point, gradient_there, lambda: largest_norm(posed.gram, point))
     shift = 0.0 if problem.shift is None else problem.shift
     violation = problem.violation(snapped, sums + problem.linear + shift * beta)
 
@@ -183,7 +186,7 @@ def _kernel_sums(gram: Gram, beta: Vector) -> tuple[Vector, Vector]:
     """K beta, every entry in float64, and a bound on the rounding error of each entry."""
     support = np.flatnonzero(beta).astype(np.int32)
     with np.errstate(over="ignore", invalid="ignore"):
-        sums, error = gram.exact_sums(support, beta[support][None, :], np.arange(len(beta), dtype=np.int32))
+        sums, error, _ = gram.exact_sums(support, beta[support][None, :], np.arange(len(beta), dtype=np.int32))
     if not np.abs(sums).max(initial=0.0) <= LARGEST_SUM:
         raise ValueError(
             "the kernel values are too large to be audited: are gamma, coef0 and degree those of the fit, and are the features "

@@ -11,8 +11,7 @@ A model stores one coefficient per support vector. The dual variables beta follo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,24 +21,22 @@ from sklearn.utils.validation import check_consistent_length, column_or_1d
 from maxmargin.audits.fitted import Fitted
 from maxmargin.audits.matching import find_rows, first_difference
 from maxmargin.backends import Backend
-from maxmargin.certificates import TINY, Certificate
 from maxmargin.estimators import validation
-from maxmargin.estimators.by_class import ByClass
-from maxmargin.estimators.classifier import in_order_of_samples
-from maxmargin.formulations import (
-    DualProblem,
-    classification_problem,
-    costs,
-    merge_halves,
-    nu_classification_problem,
-    nu_regression_problem,
-    one_class_problem,
-    regression_problem,
+from maxmargin.formulations import DualProblem, costs, make_loss
+from maxmargin.gram import AugmentedGram, Gram
+from maxmargin.kernels import Kernel
+from maxmargin.samples import Samples
+from maxmargin.tasks import (
+    ByClass,
+    ClassificationTask,
+    CostMachine,
+    NuMachine,
+    NuTube,
+    OneClassTask,
+    RegressionTask,
+    Task,
+    Tube,
 )
-from maxmargin.formulations.filling import fill_up
-from maxmargin.gram import AugmentedGram, DoubledGram, Gram
-from maxmargin.kernels import Kernel, Precomputed
-from maxmargin.multiclass import spread_coefficients
 
 Vector = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -49,8 +46,8 @@ EXACT = np.dtype(np.float64)
 
 @dataclass(frozen=True)
 class Posed:
-    """The problem that a machine was meant to solve, over its part of the kernel matrix, and the dual point it reached. `rho` is
-    the margin that a nu-classifier was divided by; a negative one has reversed the machine."""
+    """The problem that a machine was meant to solve, over its part of the kernel matrix, and the dual point it reached. `margin`
+    is what a nu-classifier was divided by; a negative one has reversed the machine."""
 
     problem: DualProblem
     gram: Gram
@@ -59,78 +56,59 @@ class Posed:
     margin: float | None = None
 
 
-@dataclass(frozen=True)
-class Task:
-    """The machines of a model, the sample numbers of their support vectors, and the function that combines their certificates
-    into one, with gap terms in the order of the samples."""
-
-    machines: Sequence[Posed]
-    support: Indices
-    together: Callable[[Sequence[Certificate]], Certificate]
-
-
-def pose(fitted: Fitted, kernel: Kernel, X: Any, y: Any, weights: Vector, backend: Backend) -> Task:
-    """State the dual problems of a model, by its kind of machine."""
+def pose(
+    fitted: Fitted, kernel: Kernel, samples: Samples, y: Any, weights: Vector, backend: Backend
+) -> tuple[Task, list[Posed], Indices]:
+    """The task that a model was trained for, its machines as dual points of the problems, and the sample numbers of its support
+    vectors."""
+    labels, rank = np.zeros(len(samples), dtype=np.intp), weights  # what tells equal rows of X apart
     if fitted.classifies:
-        return _pose_classification(fitted, kernel, X, y, weights, backend)
-    n = X.shape[0]
-    gram = backend.gram(kernel, X, EXACT, 0, (0, n))
-    bias = float(fitted.intercepts[0])
-    if not fitted.regresses:
-        beta = _over_all_samples(fitted, X, weights, weights, np.zeros(n, dtype=np.intp))[0]
-        problem = one_class_problem(weights, fitted.parameter("nu"))
-        return Task([Posed(problem, gram, beta, bias)], np.flatnonzero(beta), lambda proofs: proofs[0])
-    targets = _targets(fitted, X, y)
-    beta = _over_all_samples(fitted, X, weights, targets, np.zeros(n, dtype=np.intp))[0]
-    cost = costs(fitted.parameter("C"), weights)
-    halves = np.concatenate([np.maximum(beta, 0.0), np.minimum(beta, 0.0)])
-    if fitted.machine == "SVR":
-        loss = fitted.loss or "epsilon_insensitive"
-        problem = regression_problem(targets, cost, fitted.parameter("epsilon"), loss, fitted.fit_intercept)
-    else:
-        problem = nu_regression_problem(targets, cost, fitted.parameter("nu"))
-        lacking = 0.5 * (fitted.parameter("nu") * float(cost.sum()) - float(np.abs(beta).sum()))
-        both = fill_up(np.maximum(cost - np.abs(beta), 0.0), max(lacking, 0.0))
-        halves += np.concatenate([both, -both])
-    return Task(
-        [Posed(problem, DoubledGram(gram), halves, bias)],
-        np.flatnonzero(beta),
-        lambda proofs: replace(proofs[0], gap_terms=merge_halves(proofs[0].gap_terms)),
-    )
-
-
-def _pose_classification(fitted: Fitted, kernel: Kernel, X: Any, y: Any, weights: Vector, backend: Backend) -> Task:
-    classes, labels = _labels(fitted, X, y)
-    weights = weights * validation.class_weights(fitted.class_weight, classes, labels, weights)[labels]
-    coefficients = _over_all_samples(fitted, X, weights, weights, labels)
-    by_class = ByClass.of(labels, len(classes), fitted.strategy)
-    order = by_class.order
-    sorted_X = X[np.ix_(order, order)] if isinstance(kernel, Precomputed) else X[order]
-    gram = backend.gram(kernel, sorted_X, EXACT, 0, by_class.edges)
-    grams = by_class.parts(AugmentedGram(gram) if fitted.augmented else gram)
-    betas = spread_coefficients(by_class.plan, coefficients[:, order], by_class.edges, fitted.strategy)
-    if len(fitted.intercepts) != len(betas):
+        classes, labels = _labels(fitted, samples, y)
+        rank = weights = weights * validation.class_weights(fitted.class_weight, classes, labels, weights)[labels]
+    elif fitted.regresses:
+        rank = _targets(fitted, samples, y)
+    coefficients = _over_all_samples(fitted, samples.rows, weights, rank, labels)
+    task = _classification(fitted, labels, len(classes), weights) if fitted.classifies else _other_task(fitted, rank, weights)
+    gram = backend.gram(kernel, samples if task.order is None else samples.take(task.order), EXACT, 0, task.segments)
+    grams = task.parts(AugmentedGram(gram) if fitted.augmented else gram)
+    if len(fitted.intercepts) != len(task.problems):
         raise ValueError(
-            f"the model has {len(fitted.intercepts)} intercepts, and {len(classes)} classes need {len(betas)}: y must hold the "
+            f"the model has {len(fitted.intercepts)} intercepts, and its classes need {len(task.problems)}: y must hold the "
             "labels it was fitted on"
         )
     machines = []
-    for (machine, members), gram, beta, bias in zip(by_class.machines(), grams, betas, fitted.intercepts, strict=True):
-        signs, weight = machine.signs(by_class.edges), weights[order][members]
-        if fitted.machine == "SVC":
-            cost = costs(fitted.parameter("C"), weight)
-            problem = classification_problem(signs, cost, fitted.loss or "hinge", fitted.fit_intercept)
-            machines.append(Posed(problem, gram, beta, float(bias)))
-        else:
-            problem = nu_classification_problem(signs, weight, fitted.parameter("nu"))
-            rho = fitted.parameter("nu") * float(weight.sum()) / max(float(np.abs(beta).sum()), TINY)
-            machines.append(Posed(problem, gram, rho * beta, rho * float(bias), rho * np.sign(float(signs @ beta))))
-    return Task(machines, np.flatnonzero(coefficients.any(axis=0)), lambda proofs: in_order_of_samples(proofs, by_class))
+    encoded = task.encode(coefficients)
+    for problem, part, (beta, divisor), bias in zip(task.problems, grams, encoded, fitted.intercepts, strict=True):
+        margin = divisor * float(np.sign((problem.upper + problem.lower) @ beta)) if fitted.machine == "NuSVC" else None
+        machines.append(Posed(problem, part, beta, divisor * float(bias), margin))
+    return task, machines, np.flatnonzero(coefficients.any(axis=0))
 
 
-def _labels(fitted: Fitted, X: Any, y: Any) -> tuple[NDArray[Any], Indices]:
+def _classification(fitted: Fitted, labels: Indices, n_classes: int, weights: Vector) -> Task:
+    by_class = ByClass.of(labels, n_classes, fitted.strategy)
+    machine: CostMachine | NuMachine
+    if fitted.machine == "SVC":
+        machine = CostMachine(fitted.parameter("C"), make_loss(fitted.loss or "hinge"), fitted.fit_intercept)
+    else:
+        machine = NuMachine(fitted.parameter("nu"), clipped=True)
+    return ClassificationTask(by_class, weights[by_class.order], machine, fitted.strategy)
+
+
+def _other_task(fitted: Fitted, targets: Vector, weights: Vector) -> Task:
+    if not fitted.regresses:
+        return OneClassTask(weights, fitted.parameter("nu"))
+    tube: Tube | NuTube
+    if fitted.machine == "SVR":
+        loss = make_loss(fitted.loss or "epsilon_insensitive")
+        tube = Tube(fitted.parameter("epsilon"), loss, fitted.fit_intercept)
+    else:
+        tube = NuTube(fitted.parameter("nu"))
+    return RegressionTask(targets, costs(fitted.parameter("C"), weights), tube)
+
+
+def _labels(fitted: Fitted, samples: Samples, y: Any) -> tuple[NDArray[Any], Indices]:
     """The classes of the model, and for each sample the number of its class."""
-    labels = _column(fitted, X, y)
+    labels = _column(fitted, samples, y)
     classes = fitted.classes
     if classes is None:
         appearing, first = np.unique(labels, return_index=True)
@@ -145,19 +123,19 @@ def _labels(fitted: Fitted, X: Any, y: Any) -> tuple[NDArray[Any], Indices]:
     return classes, np.array([number_of[label] for label in labels.tolist()], dtype=np.intp)
 
 
-def _targets(fitted: Fitted, X: Any, y: Any) -> Vector:
-    targets = _column(fitted, X, y)
+def _targets(fitted: Fitted, samples: Samples, y: Any) -> Vector:
+    targets = _column(fitted, samples, y)
     if targets.dtype.kind not in "iufb" or not np.isfinite(targets).all():
         raise ValueError("y has targets that are not finite numbers: pass those the model was fitted on")
     return targets.astype(np.float64)
 
 
-def _column(fitted: Fitted, X: Any, y: Any) -> NDArray[Any]:
+def _column(fitted: Fitted, samples: Samples, y: Any) -> NDArray[Any]:
     if y is None:
         what = "labels" if fitted.classifies else "targets"
         raise ValueError(f"y=None: the {what} that this {fitted.machine} was fitted on are needed: audit(model, X, y)")
     column: NDArray[Any] = column_or_1d(y)
-    check_consistent_length(X, column)
+    check_consistent_length(samples.X, column)
     return column
 
 

@@ -1,7 +1,7 @@
 """Where numbers live and who computes them.
 
-A backend makes the Gram of a training set and does for the solver's outer loop what is worth doing fast: measure the
-violation, choose a working set, solve a tile, sum kernel rows. It decides no policy.
+A backend is three things: the kernel matrix of a training set (`Gram`), a point that lives where the numbers are (`Point`), and a
+solver of working sets (`InnerSolver`). The outer loop of a solver asks them; they decide no policy.
 
     native      C++ (float32 and float64, dense and CSR), the default
     reference   NumPy, the readable twin and the test oracle
@@ -9,8 +9,9 @@ violation, choose a working set, solve a tile, sum kernel rows. It decides no po
 
 from __future__ import annotations
 
-from maxmargin.backends.base import NEVER, Backend, Limit, MeasuredViolation, TileResult, Violation
+from maxmargin.backends.base import NEVER, Backend, InnerSolver, Limit, TileResult
 from maxmargin.backends.native import NativeBackend
+from maxmargin.backends.point import MeasuredViolation, Part, Point, Violation
 from maxmargin.backends.reference import ReferenceBackend
 
 BACKENDS: dict[str, type[Backend]] = {"native": NativeBackend, "reference": ReferenceBackend}
@@ -29,9 +30,12 @@ __all__ = [
     "BACKENDS",
     "NEVER",
     "Backend",
+    "InnerSolver",
     "Limit",
     "MeasuredViolation",
     "NativeBackend",
+    "Part",
+    "Point",
     "ReferenceBackend",
     "TileResult",
     "Violation",

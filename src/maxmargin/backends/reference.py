@@ -9,10 +9,12 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
-from maxmargin.backends.base import Backend, Indices, Limit, Matrix, MeasuredViolation, TileResult, Vector, Violation
+from maxmargin.backends.base import Backend, InnerSolver, Limit, Matrix, TileResult, Vector
+from maxmargin.backends.point import HostPoint, Indices, MeasuredViolation, Part, Point, Violation
 from maxmargin.formulations import CrammerSingerProblem, DualProblem
 from maxmargin.gram import BlockGram, Gram, sums_by_blocks
 from maxmargin.kernels import Kernel, NamedKernel, Precomputed
+from maxmargin.samples import MatrixSamples, Samples
 
 CURVATURE_FLOOR = 1e-12  # least curvature of a pair, relative to its diagonal, as in LIBSVM: duplicates have zero
 RIDGE = 1e-14  # added to the diagonal: what rounding takes from the eigenvalues of a matrix with unit diagonal
@@ -20,70 +22,46 @@ LEAST_CURVATURE = 1e-34  # curvature that samples with all features zero are tak
 SHARE_FOR_FREE = 0.75  # share of a working set for free variables when not all of them fit
 
 
-class ReferenceBackend(Backend):
-    name: ClassVar[str] = "reference"
+class ReferencePoint(HostPoint):
+    """A point that is measured and chosen from in NumPy."""
 
-    def gram(
-        self,
-        kernel: Kernel,
-        X: Any,
-        dtype: np.dtype[Any],
-        cache_bytes: int,
-        segments: tuple[int, ...],
-        balanced: bool = False,
-    ) -> BlockGram:
-        return BlockGram(kernel, X, cache_bytes, segments, balanced)
-
-    def whole(
-        self,
-        kernel: NamedKernel,
-        pairing: NDArray[np.float64],
-        segments: tuple[int, ...],
-        rounding: float,
-        instead_of: Gram | None = None,
-    ) -> Gram:
-        return BlockGram(Precomputed(), kernel.of_pairing(pairing), 0, segments)
-
-    def measure_violation(self, problem: DualProblem, beta: Vector, gradient: Vector) -> Violation:
+    def measure(self) -> Violation:
+        problem, beta, gradient = self.problem, self._beta, self._gradient
         rise, fall = beta < problem.upper, beta > problem.lower
         levels = [_level(gradient[group], rise[group], fall[group]) for group in problem.groups]
         return MeasuredViolation(problem.violation(beta, gradient), levels, int((rise & fall).sum()))
 
-    def choose_working_set(
-        self,
-        problem: DualProblem,
-        beta: Vector,
-        gradient: Vector,
-        violation: Violation,
-        threshold: float,
-        size: int,
-        extra_share: float,
-        seed: int,
-    ) -> tuple[Indices, bool]:
+    def choose(self, violation: Violation, threshold: float, size: int, extra_share: float, seed: int) -> tuple[Indices, bool]:
         rng = np.random.default_rng(seed)
+        problem, beta, gradient = self.problem, self._beta, self._gradient
         rise, fall = beta < problem.upper, beta > problem.lower
-        free = np.flatnonzero(rise & fall)
         above = gradient - problem.at_variables(violation.levels)
-        wrong_side = (rise & (above < -threshold)) | (fall & (above > threshold))
-        violators = np.flatnonzero(wrong_side & ~(rise & fall))
-        complete = len(free) + len(violators) <= size
-        room_for_free = max(int(SHARE_FOR_FREE * size), size - len(violators))
-        if len(free) > room_for_free:
-            free = rng.choice(free, room_for_free, replace=False)
-        if len(violators) > size - len(free):
-            violators = rng.choice(violators, size - len(free), replace=False)
-        worst = []
-        for group in problem.groups or [slice(0, len(beta))]:
-            if rise[group].any():
-                worst.append(group.start + int(np.where(rise, gradient, np.inf)[group].argmin()))
-            if fall[group].any():
-                worst.append(group.start + int(np.where(fall, gradient, -np.inf)[group].argmax()))
-        return np.unique(np.concatenate([free, violators, np.array(worst, dtype=np.intp)])).astype(np.int32), complete
+        wrong_by = np.maximum(np.where(rise, -above, -np.inf), np.where(fall, above, -np.inf))  # a fixed variable: -inf
+        is_free, violates = rise & fall, wrong_by > threshold
+        free, violators = np.flatnonzero(is_free), np.flatnonzero(violates & ~is_free)
+        n_wanted = len(free) + len(violators)
+        extra = np.empty(0, dtype=np.intp)
+        if n_wanted <= size:
+            next_ones = np.flatnonzero(~violates & ~is_free & (rise | fall))
+            room = min(int(extra_share * n_wanted), size - n_wanted)
+            extra = next_ones[np.argsort(-wrong_by[next_ones], kind="stable")[:room]]
+        free = _draw(rng, free, max(int(SHARE_FOR_FREE * size), size - len(violators)))
+        violators = _draw(rng, violators, size - len(free))
+        extremes = [
+            group.start + int(np.where(may_move, sign * gradient, np.inf)[group].argmin())
+            for group in problem.groups or [slice(0, len(beta))]
+            for may_move, sign in ((rise, 1.0), (fall, -1.0))
+            if may_move[group].any()
+        ]
+        chosen = np.unique(np.concatenate([free, violators, extra, np.array(extremes, dtype=np.intp)]))
+        return chosen.astype(np.int32), n_wanted <= size
 
-    def solve_tile(
-        self, tile: Any, problem: DualProblem, beta: Vector, gradient: Vector, tolerance: float, limit: Limit
-    ) -> TileResult:
-        K = tile
+
+class ReferenceSolver(InnerSolver):
+    """Second-order SMO with Newton steps, one step at a time."""
+
+    def solve(self, tile: Any, part: Part, tolerance: float, limit: Limit) -> TileResult:
+        K, problem, beta, gradient = tile, part.problem, part.beta, part.gradient
         move = _pair_step if problem.coupled else _coordinate_step
         steps, patience, lowest_curvature = 0, 100, 0.0
         end = time.perf_counter() + limit.seconds
@@ -97,12 +75,11 @@ class ReferenceBackend(Backend):
                     continue
             lowest_curvature = min(lowest_curvature, move(K, problem, beta, gradient))
             steps += 1
-        levels = self.measure_violation(problem, beta, gradient).levels
-        return TileResult(steps, violation, lowest_curvature, levels[0] if len(levels) else 0.0)
+        level = float(problem.middles(beta, gradient)[0]) if problem.coupled else 0.0
+        return TileResult(steps, violation, lowest_curvature, level)
 
-    def solve_joint_tile(
-        self, tile: Any, problem: CrammerSingerProblem, B: Matrix, gradient: Matrix, tolerance: float, limit: Limit
-    ) -> TileResult:
+    def solve_joint(self, tile: Any, part: Part, tolerance: float, limit: Limit) -> TileResult:
+        problem, B, gradient = part.problem, part.beta, part.gradient
         steps, lowest_curvature = 0, 0.0
         end = time.perf_counter() + limit.seconds
         while (violations := problem.violations(B, gradient)).max() > tolerance and steps < limit.steps:
@@ -114,22 +91,48 @@ class ReferenceBackend(Backend):
             steps += 1
         return TileResult(steps, float(violations.max()), lowest_curvature, 0.0)
 
-    def weighted_sums(
+
+class ReferenceBackend(Backend):
+    name: ClassVar[str] = "reference"
+    inner: ClassVar[InnerSolver] = ReferenceSolver()
+
+    def evaluates(self, kernel: Kernel) -> bool:
+        return True
+
+    def gram(
+        self, kernel: Kernel, samples: Samples, dtype: np.dtype[Any], cache_bytes: int, segments: tuple[int, ...]
+    ) -> BlockGram:
+        return BlockGram(kernel, samples, cache_bytes, segments)
+
+    def place(self, problem: DualProblem, gram: Gram, beta: Vector, gradient: Vector) -> Point:
+        return ReferencePoint(problem, gram, beta, gradient)
+
+    def whole(
         self,
-        kernel: Kernel,
-        support: Any,
-        queries: Any,
-        weights: NDArray[np.float64],
-        groups: NDArray[np.integer],
+        kernel: NamedKernel,
+        pairing: Matrix,
+        segments: tuple[int, ...],
+        rounding: float,
+        instead_of: Gram | None = None,
+    ) -> Gram:
+        return BlockGram(Precomputed(), MatrixSamples(kernel.of_pairing(pairing)), 0, segments)
+
+    def weighted_sums(
+        self, kernel: Kernel, support: Samples, queries: Samples, weights: Matrix, groups: NDArray[np.integer]
     ) -> NDArray[np.float64]:
         return sums_by_blocks(kernel, support, queries, weights, groups)
 
 
+def _draw(rng: np.random.Generator, candidates: NDArray[np.intp], count: int) -> NDArray[np.intp]:
+    return candidates if len(candidates) <= count else rng.choice(candidates, count, replace=False)
+
+
 def _level(gradient: Vector, rise: NDArray[np.bool_], fall: NDArray[np.bool_]) -> float:
-    """The median gradient of the free variables of a group; without free variables, the middle between those that may rise and
-    those that may fall."""
-    if (rise & fall).any():
-        return float(np.median(gradient[rise & fall]))
+    """The median gradient of the free variables of a group (of two middle ones the larger); without free variables, the middle
+    between those that may rise and those that may fall."""
+    free = np.sort(gradient[rise & fall])
+    if len(free):
+        return float(free[len(free) // 2])
     ends = np.array([gradient[rise].min(initial=np.inf), gradient[fall].max(initial=-np.inf)])
     return float(np.mean(ends[np.isfinite(ends)])) if np.isfinite(ends).any() else 0.0
 

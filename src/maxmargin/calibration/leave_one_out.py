@@ -78,8 +78,8 @@ class KernelMatrix(Protocol):
     def block(self, rows: Indices, columns: Indices) -> NDArray[Any]:
         """K[rows, columns] in float64 or float32, as a copy that may be overwritten."""
 
-    def diagonal(self, at: Indices) -> Vector:
-        """K[i, i] for each i of `at`."""
+    def diagonal(self) -> Vector:
+        """K[i, i] for each i."""
 
 
 def training_decisions(problem: DualProblem, beta: Vector, gradient: Vector, bias: float) -> Vector:
@@ -99,15 +99,15 @@ def squared_spans(problem: DualProblem, beta: Vector, gradient: Vector, K: Kerne
     """S_i^2 of each support vector, and zero elsewhere."""
     free, shift = _free_variables(problem, beta, gradient)
     others = np.setdiff1d(np.flatnonzero(beta), free).astype(np.int32)
-    spans = np.zeros(len(beta))
+    spans, diagonal = np.zeros(len(beta)), K.diagonal()
     if not len(free):
-        spans[others] = K.diagonal(others)
+        spans[others] = diagonal[others]
         return spans
     E = _border(problem, free)
     B = _BorderedMatrix(K.block(free, free), shift, E[free])
     for start in range(0, len(others), COLUMNS_AT_ONCE):
         some = others[start : start + COLUMNS_AT_ONCE]
-        spans[some] = K.diagonal(some) - B.inverse_forms(K.block(some, free).T, E[some].T)
+        spans[some] = diagonal[some] - B.inverse_forms(K.block(some, free).T, E[some].T)
     spans[free] = 1.0 / B.diagonal_of_inverse - shift
     return np.where(beta == 0.0, 0.0, np.maximum(spans, 0.0))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from itertools import cycle
@@ -19,16 +19,18 @@ from sklearn.utils.validation import check_is_fitted
 from maxmargin.backends import BACKENDS, Backend, make_backend
 from maxmargin.calibration import start_from
 from maxmargin.callbacks import ProgressBar
-from maxmargin.certificates import Certificate
 from maxmargin.control import Control, Stop
 from maxmargin.estimators import diagnosis, validation
-from maxmargin.estimators.tasks import CallbackSupportMixin, TaskTree
+from maxmargin.estimators.callback_tree import CallbackSupportMixin, CallbackTree
+from maxmargin.estimators.parameters import NestedParameters
 from maxmargin.formulations import DualProblem
 from maxmargin.gram import AugmentedGram, Gram
-from maxmargin.kernels import FEW_FEATURES_IN_FLOAT32, Precomputed, make_kernel, resolve_gamma, rough_squared_norms
-from maxmargin.solution import Solution, Status
+from maxmargin.kernels import FEW_FEATURES_IN_FLOAT32, KERNELS, Kernel, is_precomputed, make_kernel
+from maxmargin.samples import CsrSamples, Samples
+from maxmargin.solution import Status
 from maxmargin.solvers import FAST, SOLVERS, Choice, Solver, SolverOptions, require_known
-from maxmargin.training import make_case, train_each
+from maxmargin.tasks import Fitted, Task
+from maxmargin.training import Outcome, make_case, train_each
 
 Vector = NDArray[np.float64]
 
@@ -55,13 +57,33 @@ _ADVICE = {
 }
 
 
-class KernelMachine(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
-    """The base class of the estimators. Their `fit` is: validate, formulate, `_train` (place, solve, certify), keep."""
+class KernelMachine(CallbackSupportMixin, NestedParameters, BaseEstimator):  # type: ignore[misc]
+    """The base class of the estimators. A subclass adds its parameters, how it validates targets, and its task."""
+
+    _kept_parts: list[Gram] | None = None
 
     #: The solvers that can train this kind of machine.
     _solvers: ClassVar[Mapping[str, Solver]] = {FAST.name: SOLVERS[FAST.name]}
 
-    def _check_shared_parameters(self) -> None:
+    def _fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
+        """Train the machine: validate, formulate, place, solve, certify. The last three are `_train`."""
+        self._check_parameters()
+        tree = CallbackTree(self)
+        control = self._make_control(tree)
+        samples, targets, weights = self._validate(X, y, sample_weight)
+        task = self._formulate(targets, weights)
+        folds = self._folds(task)
+        tree.begin(len(task.problems) * (1 + len(folds)), X=samples.rows, y=y, metadata={"sample_weight": sample_weight})
+        outcomes, of_folds = self._train(samples, task, folds, control, tree)
+        self._keep(samples, task.decode(outcomes), outcomes)
+        self._calibrate(samples, task, outcomes, list(zip(folds, of_folds, strict=True)), weights)
+        self._finish(samples, control, tree)
+        return self
+
+    # --- validate -------------------------------------------------------------------------------------------------
+
+    def _check_parameters(self) -> None:
+        """Check the parameters that all machines have; a subclass checks its own besides."""
         validation.tolerances(self.tol, self.gap_tol)
         validation.kernel_parameters(self)
         validation.callbacks(self.callbacks)
@@ -71,143 +93,115 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         validation.steps("max_iter", self.max_iter)
         require_known(self.solver, self._solvers)
 
-    def _make_control(self, tasks: TaskTree) -> Control:
+    def _make_control(self, tree: CallbackTree) -> Control:
         """The control of a fit: its clock, its limits and its callbacks."""
-        callbacks = [tasks.report, *(self.callbacks or ()), *([ProgressBar()] if self.verbose else ())]
+        callbacks = [tree.report, *(self.callbacks or ()), *([ProgressBar()] if self.verbose else ())]
         return Control(self.max_seconds, self.max_iter, callbacks)
 
-    def _resolve_kernel(self, X: Any, weights: Vector | None) -> None:
-        if self.kernel == "precomputed" and X.shape[0] != X.shape[1]:
+    def _validate(self, X: Any, y: Any, sample_weight: Any) -> tuple[Samples, Any, Vector]:
+        """The samples, targets and weights of a training set; the kernel is resolved on them."""
+        raise NotImplementedError
+
+    def _resolve_kernel(self, X: Any, weights: Vector | None) -> Samples:
+        """Make the kernel for a training set, and the training set into its samples."""
+        if is_precomputed(self.kernel) and X.shape[0] != X.shape[1]:
             raise ValueError(
                 f"X has shape {X.shape}: with kernel='precomputed' it must be a square matrix, "
                 f"k(x_i, x_j) for all pairs of the {X.shape[0]} training samples"
             )
-        self.gamma_ = resolve_gamma(self.gamma, self.sigma, self.kernel, X, weights)
-        self.kernel_ = make_kernel(self.kernel, self.gamma_, float(self.coef0), self.degree)
-        self.kernel_.require_defined(X, X)
+        self.kernel_, samples = resolve_kernel(self, X, weights)
+        self.gamma_ = gamma_of(self)
+        samples.require_defined(self.kernel_, samples)
+        return samples
+
+    # --- formulate ------------------------------------------------------------------------------------------------
+
+    def _formulate(self, targets: Any, weights: Vector) -> Task:
+        """The task of learning these targets."""
+        raise NotImplementedError
+
+    def _folds(self, task: Task) -> list[Task]:
+        """The same task without some samples, once for each fold of a cross-validation; none by default."""
+        return []
 
     # --- place, solve, certify ------------------------------------------------------------------------------------
 
-    def _choose_solver(self, problems: Sequence[DualProblem]) -> tuple[Choice, SolverOptions | None]:
+    def _choose_solver(self, task: Task) -> tuple[Choice, SolverOptions | None]:
         """The solver of the problems, and its options."""
         return FAST, None
 
     def _train(
-        self,
-        problems: Sequence[DualProblem],
-        place: Callable[[Backend, bool], Sequence[Gram]],
-        n_samples: int,
-        control: Control,
-        tasks: TaskTree,
-        folds: Sequence[Sequence[DualProblem]] = (),
-        orders: Callable[[], Sequence[NDArray[np.intp]]] | None = None,
-    ) -> tuple[list[Solution], list[Certificate]]:
-        """Solve each problem over its part of the kernel matrix, and certify the solutions. Then solve the problems of each fold,
-        which are the same problems with samples held out, from these solutions; their results follow in the lists. `orders` gives
-        the user's order of the samples of each problem, for solvers whose algorithm depends on it."""
+        self, samples: Samples, task: Task, folds: Sequence[Task], control: Control, tree: CallbackTree
+    ) -> tuple[list[Outcome], list[list[Outcome]]]:
+        """Solve the problems of the task over their parts of the kernel matrix, and certify the solutions; then those of each
+        fold, from these solutions."""
         backend = make_backend(self.backend)
-        choice, options = self._choose_solver(problems)
+        choice, options = self._choose_solver(task)
         self.solver_, self.solver_reason_ = choice.name, choice.reason
-        told_orders = orders() if orders is not None and choice.goes_by_order else None
-        control.n_machines = len(problems) * (1 + len(folds))
-        solutions: list[Solution] = []
-        proofs: list[Certificate] = []
-        with backend.session(n_samples**2), control.running():
-            # a textbook algorithm gets the samples as they are, not centred
-            parts = self._parts(backend, place, choice.continues)
-            if choice.augments_kernel:
-                parts = [AugmentedGram(part) for part in parts]
+        orders = task.orders if choice.goes_by_order else None
+        control.n_machines = len(task.problems) * (1 + len(folds))
+        with backend.session(len(samples) ** 2), control.running():
+            parts = self._place(backend, samples, task, choice)
 
-            def run(some: Sequence[DualProblem], grams: Sequence[Gram], starts: list[Vector] | None) -> None:
-                cases = [make_case(*case, self._kept_levels) for case in zip(some, grams, strict=True)]
+            def run(problems: Sequence[DualProblem], starts: list[Vector] | None) -> list[Outcome]:
+                cases = [make_case(*one, task.kept_levels) for one in zip(problems, cycle(parts))]
                 stop = Stop(self.tol, self.gap_tol)
-                trained = train_each(choice, cases, backend, stop, control, starts, options, told_orders)
+                trained = train_each(choice, cases, backend, stop, control, starts, options, orders)
+                outcomes = []
                 for _ in cases:
-                    with tasks.machine():
-                        solution, proof = next(trained)
-                        solutions.append(solution)
-                        proofs.append(proof)
+                    with tree.machine():
+                        outcomes.append(next(trained))
+                return outcomes
 
-            run(problems, parts, self._starts(problems))
-            further = [problem for fold in folds for problem in fold]
+            outcomes = run(task.problems, self._starts(task.problems))
+            further = [problem for fold in folds for problem in fold.problems]
             starts = None
             if max(map(len, further), default=0) > SMALL:  # smaller folds are solved side by side, which is faster
-                wholes = zip(further, cycle(problems), cycle(solutions[:]))
-                starts = [start_from(problem, whole, solution) for problem, whole, solution in wholes]
-            run(further, list(parts) * len(folds), starts)
-        self._last = (problems, [solution.beta for solution in solutions[: len(problems)]]) if self.warm_start else None
-        return solutions, proofs
+                wholes = zip(further, cycle(outcomes))
+                starts = [start_from(problem, whole.problem, whole.solution) for problem, whole in wholes]
+            of_folds = run(further, starts)
+        self._last = (task.problems, [one.solution.beta for one in outcomes]) if self.warm_start else None
+        n = len(outcomes)
+        return outcomes, [of_folds[k * n : (k + 1) * n] for k in range(len(folds))]
 
-    def _kept_levels(self, best: Vector) -> Vector:
-        """The levels of the model (for one group, minus the bias), given the levels with the smallest gap."""
-        return best
+    def _place(self, backend: Backend, samples: Samples, task: Task, choice: Choice) -> Sequence[Gram]:
+        """The kernel matrix of each problem. Within `sharing_the_kernel_matrix` it is made once."""
+        kept = self._kept_parts
+        if kept:
+            return kept
+        # a textbook algorithm gets the samples as they are, not centred
+        gram = self._gram(backend, samples, task, centred=choice.continues)
+        parts = [AugmentedGram(part) if choice.augments_kernel else part for part in task.parts(gram)]
+        if kept is not None:
+            kept.extend(parts)
+        return parts
 
-    def _parts(self, backend: Backend, place: Callable[[Backend, bool], Sequence[Gram]], balanced: bool) -> Sequence[Gram]:
-        kept: list[Gram] | None = getattr(self, "_kept_parts", None)
-        if kept is None:
-            return place(backend, balanced)
-        if not kept:
-            kept.extend(place(backend, balanced))
-        return kept
-
-    @contextmanager
-    def _keeping_the_kernel_matrix(self) -> Iterator[None]:
-        """Let all fits within this context, which must have the same samples and kernel, share one kernel matrix and its
-        cache."""
-        self._kept_parts: list[Gram] | None = []
-        try:
-            yield
-        finally:
-            self._kept_parts = None
-
-    def _snapshot(self) -> Self:
-        """A copy of the machine as it is now, without the state that the next fit starts from."""
-        twin = copy(self)
-        twin._last = twin._kept_parts = None
-        return twin
-
-    def _starts(self, problems: Sequence[DualProblem]) -> list[Vector] | None:
-        """The points to start from: those of the last fit if `warm_start` is set and it had the same machines, else None."""
-        last = getattr(self, "_last", None)
-        if not self.warm_start or last is None or [p.linear.shape for p in last[0]] != [p.linear.shape for p in problems]:
-            return None
-        return [new.carry_over(old, beta)[0] for new, old, beta in zip(problems, *last, strict=True)]
-
-    def _gram(
-        self,
-        backend: Backend,
-        X: Any,
-        order: NDArray[np.intp] | None,
-        edges: tuple[int, ...],
-        problems: Sequence[DualProblem],
-        balanced: bool,
-    ) -> Gram:
-        """The kernel matrix of the training set in this order, cut at `edges`, for these problems. The samples are centred if
-        `balanced` is set and the problems allow it."""
-        reach = self._reach(X)
-        exact = max(reach) > LARGEST_IN_FLOAT32 or max(map(len, problems)) <= SMALL or self._is_steep(reach[0])
-        dtype = np.dtype(np.float64 if exact else np.float32)
-        budget = validation.cache_bytes(self.cache_size, enough=8 * X.shape[0] ** 2)
-        if order is not None:
-            X = X[np.ix_(order, order)] if isinstance(self.kernel_, Precomputed) else X[order]
-        return backend.gram(self.kernel_, X, dtype, budget, edges, balanced and all(problem.balanced for problem in problems))
+    def _gram(self, backend: Backend, samples: Samples, task: Task, centred: bool) -> Gram:
+        """The kernel matrix of the training set in the order of the task. The samples of a linear kernel are centred if that is
+        asked for and makes no difference to the machine."""
+        reach = self._reach(samples)
+        exact = max(reach) > LARGEST_IN_FLOAT32 or max(map(len, task.problems)) <= SMALL or self._is_steep(reach[0])
+        budget = validation.cache_bytes(self.cache_size, enough=8 * len(samples) ** 2)
+        if task.order is not None and (task.order[1:] < task.order[:-1]).any():
+            samples = samples.take(task.order)
+        if centred and self.kernel_.explicit and task.balanced:
+            samples = samples.around(samples.middle())
+        return backend.gram(self.kernel_, samples, np.dtype(np.float64 if exact else np.float32), budget, task.segments)
 
     def _is_steep(self, square: float) -> bool:
         """Whether rounding samples with squared norms up to `square` to float32 changes values of a shift-invariant kernel
         noticeably: by its slope times the rounding error of a sample."""
         if not self.kernel_.shift_invariant or not self.kernel_.named:
             return False
-        gamma = float(getattr(self.kernel_, "gamma", 1.0))
-        slope = np.sqrt(gamma) if self.kernel_.name == "rbf" else gamma
-        return bool(ROUNDING * slope * np.sqrt(square) > STEEP)
+        return bool(ROUNDING * self.kernel_.slope() * np.sqrt(square) > STEEP)
 
-    def _reach(self, X: Any) -> tuple[float, float]:
+    def _reach(self, samples: Samples) -> tuple[float, float]:
         """Upper bounds on the squared norms of samples like these (or gamma, if that is larger) and on their kernel values; a
         ValueError if they are too large."""
         if not self.kernel_.named:  # a precomputed or callable kernel is evaluated in float64
             return np.inf, np.inf
-        entry = validation.largest_entry(X)
-        square, value = X.shape[1] * entry * entry, 1.0
+        entry = samples.largest_entry()
+        square, value = samples.shape[1] * entry * entry, 1.0
         if not self.kernel_.shift_invariant:
             with np.errstate(over="ignore", invalid="ignore"):  # at one feature with the largest norm
                 value = abs(float(self.kernel_.diag(np.array([[np.sqrt(square)]]))[0]))
@@ -219,36 +213,53 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
             )
         return max(square, float(getattr(self.kernel_, "gamma", 0.0))), value
 
+    def _starts(self, problems: Sequence[DualProblem]) -> list[Vector] | None:
+        """The points to start from: those of the last fit if `warm_start` is set and it had the same machines, else None."""
+        last = getattr(self, "_last", None)
+        if not self.warm_start or last is None or [p.linear.shape for p in last[0]] != [p.linear.shape for p in problems]:
+            return None
+        return [new.carry_over(old, beta)[0] for new, old, beta in zip(problems, *last, strict=True)]
+
     # --- keep -----------------------------------------------------------------------------------------------------
 
-    def _keep_support(self, X: Any, support: NDArray[np.intp], coefficients: NDArray[np.float64], bias: Vector) -> None:
-        """Store the machine: the sample numbers of its support vectors, and a row of coefficients and an intercept per
-        machine."""
-        self.dual_coef_ = sp.csr_matrix(coefficients) if sp.issparse(X) and self.kernel_.named else coefficients
-        self.support_ = support.astype(np.int32)
-        self.support_vectors_ = np.empty((0, 0)) if isinstance(self.kernel_, Precomputed) else X[self.support_]
-        self.intercept_ = bias
-        if not (np.isfinite(coefficients).all() and np.isfinite(bias).all()):
+    def _keep(self, samples: Samples, fitted: Fitted, outcomes: Sequence[Outcome]) -> None:
+        """Store the machine as attributes, in scikit-learn's layout, and the course of its fit."""
+        coefficients, intercepts = fitted.coefficients, fitted.intercepts
+        if not (np.isfinite(coefficients).all() and np.isfinite(intercepts).all()):
             raise ValueError("The dual coefficients or intercepts are not finite: scale the features")
-        self.shape_fit_ = X.shape
-
-    def _keep_course(self, X: Any, solutions: Sequence[Solution], certificate: Certificate) -> None:
-        """Store the trace, the status and the certificate of the fit."""
-        self.certificate_ = certificate
+        sparse = isinstance(samples, CsrSamples) and self.kernel_.named
+        self.dual_coef_ = sp.csr_matrix(coefficients) if sparse else coefficients
+        self.support_ = fitted.support.astype(np.int32)
+        self.support_vectors_ = samples.take(self.support_).vectors
+        self.n_support_, self.intercept_ = fitted.n_support, intercepts
+        self.shape_fit_ = samples.shape
+        self.__dict__.update(fitted.further)
+        solutions = [one.solution for one in outcomes]
+        self.certificate_ = fitted.certificate
         self.n_iter_: Any = np.array([solution.steps for solution in solutions], dtype=np.int32)
         self.trace_ = solutions[-1].trace
         self.arithmetic_ = solutions[0].arithmetic
         trouble = [solution.status for solution in solutions if not solution.status.converged]
         self.status_ = trouble[0] if trouble else solutions[0].status
         doubtful = self.status_.converged or self.status_ is Status.STALLED
-        if doubtful and diagnosis.is_indefinite(self.kernel_, X, self.support_):
+        if doubtful and diagnosis.is_indefinite(self.kernel_, samples, self.support_):
             self.status_ = Status.STATIONARY
         self.fit_status_ = 0 if self.status_.converged else 1
 
-    def _finish(self, X: Any, control: Control, tasks: TaskTree) -> None:
+    def _calibrate(
+        self,
+        samples: Samples,
+        task: Task,
+        outcomes: Sequence[Outcome],
+        folds: Sequence[tuple[Task, Sequence[Outcome]]],
+        weights: Vector,
+    ) -> None:
+        """Learn probabilities from decisions about samples that a machine has not seen; only classifiers do."""
+
+    def _finish(self, samples: Samples, control: Control, tree: CallbackTree) -> None:
         """End a fit: tell the callbacks, raise KeyboardInterrupt again after Ctrl-C, and warn if the fit has not converged."""
         self.fit_seconds_ = control.seconds
-        tasks.end()
+        tree.end()
         if control.interrupted:
             raise KeyboardInterrupt(self.status_.value)
         if self.status_.converged:
@@ -258,13 +269,13 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
             f"Relative gap {proof.relative_gap:.2g} (gap_tol={self.gap_tol}), KKT violation {proof.kkt_violation:.2g} "
             f"(tol={self.tol:g})."
         )
-        advice = _ADVICE.get(status) or f"{reached} Likely cause: {diagnosis.likely_cause(self, X)}."
+        advice = _ADVICE.get(status) or f"{reached} Likely cause: {diagnosis.likely_cause(self, samples.rows)}."
         if status is Status.MAX_ITER:  # scikit-learn's sentence, which users know and may filter
             advice = (
                 f"Solver terminated early (max_iter={self.max_iter}).  Consider pre-processing your data with "
                 f"StandardScaler or MinMaxScaler. {advice}"
             )
-        callers = 3 + hasattr(type(self).fit, "__wrapped__")  # this method, fit, perhaps its decorator, the user
+        callers = 4 + hasattr(type(self).fit, "__wrapped__")  # this method, _fit, fit, perhaps its decorator, the user
         warnings.warn(f"{status.value} {advice}", ConvergenceWarning, stacklevel=callers)
 
     # --- use ------------------------------------------------------------------------------------------------------
@@ -277,47 +288,45 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
 
     def _sums_at(self, queries: Any, groups: NDArray[np.integer] | None = None) -> NDArray[np.float64]:
         """Like `_sums`, for validated queries."""
-        if sp.issparse(self.support_vectors_) != sp.issparse(queries):  # queries get the container of the training set
-            queries = sp.csr_array(queries) if sp.issparse(self.support_vectors_) else queries.toarray()
-        weights: Any = self.dual_coef_
-        if sp.issparse(weights):
-            weights = weights.toarray()
+        queries, weights = like(queries, self.support_vectors_), _dense(self.dual_coef_)
         queries = self._in_suitable_arithmetic(queries, weights)
-        linear = self.kernel_.name == "linear"
+        linear = self.kernel_.explicit
         if groups is None:
             groups = np.array([len(self.support_)])
         if not len(self.support_):  # the fit was stopped before its first step, or each pair has weight in one class only
             return np.zeros((len(groups), len(self._coefficients()) if linear else len(weights), queries.shape[0]))
-        self.kernel_.require_defined(queries, self._support())
+        samples, support = self.kernel_.samples(queries), self._support()
+        samples.require_defined(self.kernel_, support)
         backend = make_backend(self.backend)
         if linear:
             return np.asarray(queries @ self._linear_weights().T).T[None]
-        with backend.session(len(self.support_) * queries.shape[0]):
-            return backend.weighted_sums(self.kernel_, self._support(), queries, weights, groups)
+        with backend.session(len(support) * len(samples)):
+            return backend.weighted_sums(self.kernel_, support, samples, weights, groups)
 
     def _in_suitable_arithmetic(self, queries: Any, weights: NDArray[np.float64]) -> Any:
         """The queries in the arithmetic of the answer: float32 if they are float32, unless features or coefficients are too large
         for it, or distances from dot products (of CSR, or of many features) would lose too many digits."""
-        square, value = self._reach(queries)
+        samples = [self.kernel_.samples(some) for some in (queries, self.support_vectors_)]
+        square, value = self._reach(samples[0])
         if queries.dtype != np.float32 or not self.kernel_.named:
             return queries
-        square, value = np.maximum((square, value), self._reach(self.support_vectors_))
+        square, value = np.maximum((square, value), self._reach(samples[1]))
         error = ROUNDING * value * float(np.linalg.norm(weights))
         lost = 0.0
         if self.kernel_.shift_invariant and (sp.issparse(queries) or queries.shape[1] > FEW_FEATURES_IN_FLOAT32):
-            farthest = max(float(rough_squared_norms(some).max(initial=0.0)) for some in (queries, self.support_vectors_))
+            farthest = max(float(some.squared_norms().max(initial=0.0)) for some in samples)
             lost = ROUNDING * float(getattr(self.kernel_, "gamma", 1.0)) * farthest
         suffices = max(square, value) <= LARGEST_IN_FLOAT32 and error <= self.tol and lost <= MOST_LOST
         return queries if suffices else queries.astype(np.float64)
 
-    def _support(self) -> Any:
-        """What the kernel compares a query with: the support vectors, or their sample numbers for a precomputed kernel."""
-        return self.support_ if isinstance(self.kernel_, Precomputed) else self.support_vectors_
+    def _support(self) -> Samples:
+        """The support vectors as samples."""
+        return self.kernel_.support(self.support_vectors_, self.support_)
 
     @property
     def coef_(self) -> Any:
         """The weights of a linear model, a row for each machine; sparse if the training data was."""
-        if self.kernel != "linear":
+        if not (self.kernel_ if hasattr(self, "kernel_") else make_kernel(self.kernel)).explicit:
             raise AttributeError("coef_ is only available when using a linear kernel")
         check_is_fitted(self)
         weights = self._linear_weights()
@@ -329,25 +338,75 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
     def _linear_weights(self) -> NDArray[np.float64]:
         """The weights of each machine, rounded once: with large features, parts that were rounded before the addition would
         cancel."""
-        return make_backend(self.backend).linear_weights(self.support_vectors_, self._coefficients())
+        return make_backend(self.backend).linear_weights(self._support(), self._coefficients())
 
     def _coefficients(self) -> NDArray[np.float64]:
         """A row for each machine, with a coefficient for each support vector."""
-        kept: Any = self.dual_coef_
-        return np.asarray(kept.toarray() if sp.issparse(kept) else kept)
+        return _dense(self.dual_coef_)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = self.kernel != "precomputed"
-        tags.input_tags.pairwise = self.kernel == "precomputed"
+        tags.input_tags.sparse = not is_precomputed(self.kernel)
+        tags.input_tags.pairwise = is_precomputed(self.kernel)
         return tags
 
 
-def squared_norm(problem: DualProblem, beta: Vector, proof: Certificate) -> float:
-    """||w||^2 = beta' K beta, from the dual value -(1/2 beta'(K + diag(shift)) beta + linear' beta)."""
-    norm = -2.0 * (proof.dual + float(problem.linear @ beta))
-    if problem.shift is not None:
-        norm -= float(problem.shift @ beta**2)
-    if not problem.coupled:  # without an equality constraint the bias is a weight like the others
-        norm -= proof.bias**2
-    return max(norm, 0.0) + 0.0  # not -0.0, which would make the margin -inf
+def resolve_kernel(machine: Any, X: Any, weights: Vector | None) -> tuple[Kernel, Samples]:
+    """The kernel of a machine for a training set, with its parameters as numbers, and the training set as its samples."""
+    kernel = unresolved_kernel(machine)
+    samples = kernel.samples(X)
+    return kernel.resolved(samples, weights), samples
+
+
+def unresolved_kernel(machine: Any) -> Kernel:
+    """The kernel that the parameters of a machine describe; a given sigma determines its gamma."""
+    gamma = machine.gamma
+    if machine.sigma is not None and isinstance(machine.kernel, str):
+        gamma = KERNELS[machine.kernel].gamma_of(float(machine.sigma))
+    return make_kernel(machine.kernel, gamma if isinstance(gamma, str) else float(gamma), float(machine.coef0), machine.degree)
+
+
+def gamma_of(machine: Any) -> float:
+    """The gamma of a fitted machine's kernel; for a kernel without one, the parameter itself if it is a number, else 1."""
+    given = 1.0 if isinstance(machine.gamma, str) else float(machine.gamma)
+    return float(getattr(machine.kernel_, "gamma", given))
+
+
+def check_parameters(machine: KernelMachine) -> None:
+    """Check the parameters of a machine without fitting it."""
+    machine._check_parameters()
+
+
+def fit_each(machine: KernelMachine, settings: Sequence[Mapping[str, Any]], X: Any, y: Any, sample_weight: Any) -> list[Any]:
+    """Fit a machine with one setting of its parameters after the other, none of which changes the kernel, over one kernel matrix,
+    each from the solution before; return the fitted machines."""
+    machines = []
+    with sharing_the_kernel_matrix(machine):
+        for parameters in settings:
+            machine.set_params(**parameters).fit(X, y, sample_weight)
+            fitted = copy(machine)
+            fitted._last = fitted._kept_parts = None
+            machines.append(fitted)
+    return machines
+
+
+@contextmanager
+def sharing_the_kernel_matrix(machine: KernelMachine) -> Iterator[None]:
+    """Let all fits of the machine within this context, which must have the same samples and kernel, share one kernel matrix and
+    its cache."""
+    machine._kept_parts = []
+    try:
+        yield
+    finally:
+        machine._kept_parts = None
+
+
+def like(queries: Any, container: Any) -> Any:
+    """The queries, sparse or dense as the container is."""
+    if sp.issparse(container) == sp.issparse(queries):
+        return queries
+    return sp.csr_array(queries) if sp.issparse(container) else queries.toarray()
+
+
+def _dense(matrix: Any) -> NDArray[np.float64]:
+    return np.asarray(matrix.toarray() if sp.issparse(matrix) else matrix)

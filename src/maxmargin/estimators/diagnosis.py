@@ -8,7 +8,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from maxmargin.kernels import Kernel, Precomputed
+from maxmargin.kernels import Kernel
+from maxmargin.samples import Samples
 
 DOMINANT_SPREAD = 100.0  # a spread this many times the median spread dominates every distance
 MOST_SAMPLES = 5000  # samples from which the spread of a feature is estimated
@@ -40,12 +41,15 @@ def likely_cause(estimator: Any, X: Any) -> str:
     return hard
 
 
-def is_indefinite(kernel: Kernel, X: Any, support: NDArray[np.integer], shift: NDArray[np.float64] | None = None) -> bool:
+def is_indefinite(
+    kernel: Kernel, samples: Samples, support: NDArray[np.integer], shift: NDArray[np.float64] | None = None
+) -> bool:
     """Whether the kernel matrix of some support vectors, plus diag(shift), has a negative eigenvalue. True is a proof that the
     kernel is indefinite; False proves nothing."""
     if kernel.definite or not len(support):
         return False
     drawn = support[:: -(-len(support) // MOST_SUPPORT_VECTORS)]
-    matrix = kernel.block(X[drawn], drawn if isinstance(kernel, Precomputed) else X[drawn])
+    some = samples.take(drawn)
+    matrix = some.block(kernel, some)
     eigenvalues = np.linalg.eigvalsh(matrix if shift is None else matrix + np.diag(shift[drawn]))
     return bool(eigenvalues[0] < NEGATIVE_EIGENVALUE * max(eigenvalues[-1], -eigenvalues[0]))

@@ -9,7 +9,6 @@ from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
@@ -20,7 +19,10 @@ from maxmargin.backends import BACKENDS, Backend, make_backend
 from maxmargin.certificates import EPSILON, Certificate, relative_gap
 from maxmargin.control import Control, Stop
 from maxmargin.estimators import diagnosis, validation
-from maxmargin.kernels import Kernel, Precomputed, make_kernel, resolve_gamma
+from maxmargin.estimators.base import gamma_of, like, resolve_kernel
+from maxmargin.estimators.parameters import NestedParameters
+from maxmargin.kernels import Kernel, Precomputed, is_precomputed
+from maxmargin.samples import MatrixSamples, Samples
 from maxmargin.solution import Status
 from maxmargin.solvers import ridge
 from maxmargin.solvers.ridge import RidgeProblem, RidgeSolution
@@ -34,7 +36,7 @@ INDEFINITE = "Use a positive semi-definite kernel, or take the certificate for a
 TOLERANCE = {"cholesky": 1e-10, "cg": 1e-10, "sgd": 1e-3}  # the meaning of tol="auto"
 
 
-class KernelRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ignore[misc]
+class KernelRegressor(MultiOutputMixin, RegressorMixin, NestedParameters, BaseEstimator):  # type: ignore[misc]
     r"""Linear regression in the feature space of a kernel, with a ridge term, exact, with a duality-gap certificate.
 
     .. math:: \min_w \tfrac12 \sum_i s_i (y_i - w \cdot \phi(x_i))^2 + \tfrac{\alpha}{2} \lVert w \rVert^2,
@@ -93,7 +95,7 @@ class KernelRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type:
         self,
         alpha: float = 1.0,
         *,
-        kernel: str | Callable[..., Any] = "rbf",
+        kernel: str | Kernel | Callable[..., Any] = "rbf",
         degree: float = 3,
         gamma: float | str = "scale",
         coef0: float = 0.0,
@@ -133,18 +135,18 @@ class KernelRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type:
         again."""
         self._check_parameters()
         control = Control(self.max_seconds, self.max_iter)
-        X, target, weights = self._validate(X, y, sample_weight)
+        samples, target, weights = self._validate(X, y, sample_weight)
         problem = RidgeProblem(target.reshape(len(target), -1), weights, float(self.alpha))
-        K = self._place(X)
+        K = TrainingKernel(self.kernel_, samples, make_backend(self.backend))
         with control.running(), np.errstate(over="ignore", invalid="ignore"):  # values that are not finite are an error below
             solution = self._solve(problem, K, control)
         beta = problem.root * solution.scaled
         if not np.isfinite(beta).all():
             raise ValueError("The dual coefficients are not finite: scale the features and the targets, or raise alpha")
         self.dual_coef_ = beta if target.ndim == 2 else beta[:, 0]
-        self.X_fit_ = np.empty((0, 0)) if isinstance(self.kernel_, Precomputed) else X
+        self.X_fit_ = samples.vectors
         self.certificate_ = _certify(problem, K, solution.scaled)
-        self.status_ = self._decide(X, problem, solution.status)
+        self.status_ = self._decide(samples, problem, solution.status)
         self.trace_, self.n_iter_ = solution.trace, solution.steps
         self.arithmetic_ = solution.arithmetic
         self.fit_seconds_ = control.seconds
@@ -170,13 +172,13 @@ class KernelRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type:
         if isinstance(self.batch_size, bool) or not isinstance(self.batch_size, Integral) or self.batch_size < 1:
             raise ValueError(f"batch_size={self.batch_size!r}: must be a whole number >= 1")
 
-    def _validate(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Matrix, Vector]:
+    def _validate(self, X: Any, y: Any, sample_weight: Any) -> tuple[Samples, Matrix, Vector]:
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
         X = validation.samples(self, X, reset=True)
         y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
         check_consistent_length(X, y)
-        if self.kernel == "precomputed" and X.shape[0] != X.shape[1]:
+        if is_precomputed(self.kernel) and X.shape[0] != X.shape[1]:
             raise ValueError(
                 f"X has shape {X.shape}: with kernel='precomputed' it must be a square matrix, "
                 f"k(x_i, x_j) for all pairs of the {X.shape[0]} training samples"
@@ -184,13 +186,10 @@ class KernelRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type:
         weights = validation.sample_weights(sample_weight, X)
         if not weights.any():
             raise ValueError("Invalid input - all samples have zero or negative weights.")
-        self.gamma_ = resolve_gamma(self.gamma, self.sigma, self.kernel, X, None if sample_weight is None else weights)
-        self.kernel_ = make_kernel(self.kernel, self.gamma_, float(self.coef0), self.degree)
-        self.kernel_.require_defined(X, X)
-        return X, y, weights
-
-    def _place(self, X: Any) -> TrainingKernel:
-        return TrainingKernel(self.kernel_, X, make_backend(self.backend))
+        self.kernel_, samples = resolve_kernel(self, X, None if sample_weight is None else weights)
+        self.gamma_ = gamma_of(self)
+        samples.require_defined(self.kernel_, samples)
+        return samples, y, weights
 
     def _solve(self, problem: RidgeProblem, K: TrainingKernel, control: Control) -> RidgeSolution:
         """Solve with the solver that was asked for; "auto" is a factor of the matrix if that fits into memory, else `cg`."""
@@ -220,13 +219,13 @@ class KernelRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type:
             )
         return solution
 
-    def _decide(self, X: Any, problem: RidgeProblem, claim: Status) -> Status:
+    def _decide(self, samples: Samples, problem: RidgeProblem, claim: Status) -> Status:
         """The status that the certificate proves; if it does not prove convergence, how the run ended."""
         proof, accepted = self.certificate_, float(problem.accepted_residual(self._tolerance()).max(initial=0.0))
         if proof.meets(accepted, self.gap_tol):
             seen = np.flatnonzero(problem.weight)
             ridge_terms = np.divide(problem.alpha, problem.weight, out=np.zeros_like(problem.weight), where=problem.weight > 0.0)
-            if diagnosis.is_indefinite(self.kernel_, X, seen, ridge_terms):  # the dual problem is not concave
+            if diagnosis.is_indefinite(self.kernel_, samples, seen, ridge_terms):  # the dual problem is not concave
                 return Status.STATIONARY
             return Status.CONVERGED if np.isfinite(accepted) else Status.GAP_REACHED
         if not claim.converged:
@@ -258,52 +257,46 @@ class KernelRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type:
     def predict(self, X: ArrayLike) -> NDArray[np.float64]:
         """sum_i beta_i k(x_i, x) for each sample x, in float64."""
         check_is_fitted(self)
-        queries = validation.samples(self, X, reset=False)
-        if sp.issparse(self.X_fit_) != sp.issparse(queries):  # queries get the container of the training set
-            queries = sp.csr_array(queries) if sp.issparse(self.X_fit_) else queries.toarray()
+        queries = self.kernel_.samples(like(validation.samples(self, X, reset=False), self.X_fit_))
         beta = self.dual_coef_.reshape(len(self.dual_coef_), -1)
-        if isinstance(self.kernel_, Precomputed):
-            values = np.asarray(queries, dtype=np.float64) @ beta
-        else:
-            self.kernel_.require_defined(queries, self.X_fit_)
-            values = TrainingKernel(self.kernel_, self.X_fit_, make_backend(self.backend)).sums_at(queries, beta)
+        training = self.kernel_.support(self.X_fit_, np.arange(len(beta)))
+        queries.require_defined(self.kernel_, training)
+        values = TrainingKernel(self.kernel_, training, make_backend(self.backend)).sums_at(queries, beta)
         return values if self.dual_coef_.ndim == 2 else values[:, 0]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = self.kernel != "precomputed"
-        tags.input_tags.pairwise = self.kernel == "precomputed"
+        tags.input_tags.sparse = not is_precomputed(self.kernel)
+        tags.input_tags.pairwise = is_precomputed(self.kernel)
         return tags
 
 
 class TrainingKernel:
     """The kernel matrix of the training set in the form that the solvers need: blocks and products, in float64."""
 
-    def __init__(self, kernel: Kernel, X: Any, backend: Backend) -> None:
+    def __init__(self, kernel: Kernel, samples: Samples, backend: Backend) -> None:
         self._kernel, self._backend = kernel, backend
-        self._precomputed = isinstance(kernel, Precomputed)
-        self._X = _wide(X)
+        self._samples = _wide(samples)
 
     def __len__(self) -> int:
-        return int(self._X.shape[0])
+        return len(self._samples)
 
     def block(self, rows: Indices, columns: Indices) -> Matrix:
-        return self._kernel.block(self._X[rows], columns if self._precomputed else self._X[columns])
+        return self._samples.take(rows).block(self._kernel, self._samples.take(columns))
 
     def diagonal(self) -> Vector:
-        return np.array(self._X.diagonal()) if self._precomputed else self._kernel.diag(self._X)
+        return self._samples.diagonal(self._kernel)
 
     def times(self, vectors: Matrix, at: Indices | None = None) -> Matrix:
-        queries = self._X if at is None else self._X[at]
-        return np.asarray(queries @ vectors) if self._precomputed else self.sums_at(queries, vectors)
+        return self.sums_at(self._samples if at is None else self._samples.take(at), vectors)
 
-    def sums_at(self, queries: Any, vectors: Matrix) -> Matrix:
+    def sums_at(self, queries: Samples, vectors: Matrix) -> Matrix:
         """sum_i vectors_i k(x_i, query) for queries that need not be training samples."""
-        n = len(self)
-        with self._backend.session(n * queries.shape[0]):
-            sums = self._backend.weighted_sums(
-                self._kernel, self._X, _wide(queries), np.ascontiguousarray(vectors.T), np.array([n])
-            )
+        if self._samples.stored:
+            return np.asarray(_wide(queries).block(self._kernel, self._samples) @ vectors)
+        n, weights = len(self), np.ascontiguousarray(vectors.T)
+        with self._backend.session(n * len(queries)):
+            sums = self._backend.weighted_sums(self._kernel, self._samples, _wide(queries), weights, np.array([n]))
         return np.asarray(sums[0].T)
 
     def exact_sums(self, vectors: Matrix) -> tuple[Matrix, Matrix]:
@@ -311,19 +304,19 @@ class TrainingKernel:
         n = len(self)
         everyone = np.arange(n, dtype=np.int32)
         with self._backend.session(n * n):
-            gram = self._backend.gram(self._kernel, self._X, np.dtype(np.float64), 0, (0, n))
-            sums, error = gram.exact_sums(everyone, np.ascontiguousarray(vectors.T), everyone)
-        return sums.T, np.broadcast_to(error, sums.shape).T
+            gram = self._backend.gram(self._kernel, self._samples, np.dtype(np.float64), 0, (0, n))
+            sums = gram.exact_sums(everyone, np.ascontiguousarray(vectors.T), everyone)
+        return sums.values.T, np.broadcast_to(sums.error, sums.values.shape).T
 
     def stored(self) -> TrainingKernel:
         """The same matrix stored in memory: useful if computing a kernel value takes longer than reading it back."""
         everything = np.arange(len(self))
-        return TrainingKernel(Precomputed(), self.block(everything, everything), self._backend)
+        return TrainingKernel(Precomputed(), MatrixSamples(self.block(everything, everything)), self._backend)
 
 
-def _wide(X: Any) -> Any:
-    """X as float64 if it holds numbers; other samples of a callable kernel as they are."""
-    return X.astype(np.float64, copy=False) if X.dtype.kind == "f" else X
+def _wide(samples: Samples) -> Samples:
+    """The samples in float64 if they are numbers; other samples of a callable kernel as they are."""
+    return samples.astype(np.float64) if samples.dtype.kind == "f" else samples
 
 
 def _certify(problem: RidgeProblem, K: TrainingKernel, scaled: Matrix) -> Certificate:

@@ -9,16 +9,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import OutlierMixin
 
-from maxmargin.backends import Backend
 from maxmargin.control import Progress
 from maxmargin.estimators import validation
 from maxmargin.estimators.base import KernelMachine
-from maxmargin.estimators.tasks import TaskTree, with_callbacks
-from maxmargin.formulations import one_class_problem
-from maxmargin.gram import Gram
+from maxmargin.estimators.callback_tree import with_callbacks
+from maxmargin.kernels import Kernel
+from maxmargin.samples import Samples
+from maxmargin.tasks import Fitted, OneClassTask
+from maxmargin.training import Outcome
 
-#: Samples within this relative distance of the plane are on it: they are inliers, whatever the rounding of their decisions.
-ON_THE_PLANE = 1e-10
+Vector = NDArray[np.float64]
 
 
 class OneClassSVM(OutlierMixin, KernelMachine):  # type: ignore[misc]
@@ -48,7 +48,7 @@ class OneClassSVM(OutlierMixin, KernelMachine):  # type: ignore[misc]
     def __init__(
         self,
         *,
-        kernel: str | Callable[..., Any] = "rbf",
+        kernel: str | Kernel | Callable[..., Any] = "rbf",
         degree: float = 3,
         gamma: float | str = "scale",
         coef0: float = 0.0,
@@ -87,33 +87,24 @@ class OneClassSVM(OutlierMixin, KernelMachine):  # type: ignore[misc]
     @with_callbacks  # type: ignore[untyped-decorator]
     def fit(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
         """Train the machine; y is ignored. Ctrl-C ends the fit, and the model reached so far is kept with its certificate."""
+        return self._fit(X, y, sample_weight)
+
+    def _check_parameters(self) -> None:
         validation.share("nu", self.nu)
-        self._check_shared_parameters()
-        tasks = TaskTree(self)
-        control = self._make_control(tasks)
-        samples = validation.samples(self, X, reset=True)
-        weights = validation.sample_weights(sample_weight, samples)
+        super()._check_parameters()
+
+    def _validate(self, X: Any, y: Any, sample_weight: Any) -> tuple[Samples, None, Vector]:
+        X = validation.samples(self, X, reset=True)
+        weights = validation.sample_weights(sample_weight, X)
         validation.require_weight(weights)
-        self._resolve_kernel(samples, None if sample_weight is None else weights)
-        problem = one_class_problem(weights, float(self.nu))
-        tasks.begin(1, X=samples, y=y, metadata={"sample_weight": sample_weight})
+        return self._resolve_kernel(X, None if sample_weight is None else weights), None, weights
 
-        def place(backend: Backend, balanced: bool) -> list[Gram]:
-            return [self._gram(backend, samples, None, (0, len(weights)), [problem], balanced)]
+    def _formulate(self, targets: None, weights: Vector) -> OneClassTask:
+        return OneClassTask(weights, float(self.nu))
 
-        solutions, proofs = self._train([problem], place, len(weights), control, tasks)
-        support = np.flatnonzero(solutions[0].beta)
-        self._keep_support(samples, support, solutions[0].beta[None, support], np.array([proofs[0].bias]))
-        self.n_support_ = np.array([len(support)], dtype=np.int32)
-        self.offset_ = -self.intercept_
-        self._keep_course(samples, solutions, proofs[0])
+    def _keep(self, samples: Samples, fitted: Fitted, outcomes: Sequence[Outcome]) -> None:
+        super()._keep(samples, fitted, outcomes)
         self.n_iter_ = int(self.n_iter_[0])
-        self._finish(samples, control, tasks)
-        return self
-
-    def _kept_levels(self, best: NDArray[np.float64]) -> NDArray[np.float64]:
-        """rho, lowered by a tiny amount, so that samples on the plane are inliers whatever the rounding of their decisions."""
-        return best - ON_THE_PLANE * np.abs(best)
 
     def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
         """The signed distance from the plane, up to a factor: negative for outliers."""

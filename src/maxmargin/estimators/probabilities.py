@@ -27,15 +27,14 @@ from maxmargin.calibration import (
     training_decisions,
     triangular_work,
 )
-from maxmargin.certificates import Certificate
 from maxmargin.estimators import validation
-from maxmargin.estimators.base import LARGEST_IN_FLOAT32, ROUNDING, SMALL, KernelMachine
-from maxmargin.estimators.by_class import ByClass
+from maxmargin.estimators.base import ROUNDING, SMALL, KernelMachine
 from maxmargin.formulations import DualProblem
-from maxmargin.gram import linear_centre
-from maxmargin.kernels import Kernel, Precomputed
-from maxmargin.multiclass import JOINT_STRATEGY, spread_coefficients
-from maxmargin.solution import Solution
+from maxmargin.gram import Gram
+from maxmargin.multiclass import JOINT_STRATEGY
+from maxmargin.samples import Samples
+from maxmargin.tasks import ByClass, ClassificationTask, Task
+from maxmargin.training import Outcome
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -53,12 +52,6 @@ class ProbabilisticMachine(KernelMachine):
     """A classifier that can keep a map from decisions to probabilities for each of its machines."""
 
     calibration_: tuple[Map, ...]
-
-    @abstractmethod
-    def _formulate(self, by_class: ByClass, weights: Vector) -> list[DualProblem]: ...
-
-    @abstractmethod
-    def _scale(self, problem: DualProblem, proof: Certificate) -> float: ...
 
     def _augments_kernel(self) -> bool:
         """Whether the intercept is regularised like a weight, as with the kernel K + 1."""
@@ -78,71 +71,66 @@ class ProbabilisticMachine(KernelMachine):
             validation.choice("probability", self.probability, ("loo", "cv"), ", or False for none")
         validation.choice("calibration", self.calibration, tuple(MAPS))
 
-    def _hold_out(self, by_class: ByClass) -> list[NDArray[np.bool_]]:
-        """Masks of the samples that each fold of a cross-validation holds out; no folds unless probability="cv"."""
-        if self.probability != "cv":
+    def _folds(self, task: Task) -> list[Task]:
+        """The folds of a cross-validation if probability="cv"; else none."""
+        if self.probability != "cv" or not isinstance(task, ClassificationTask):
             return []
         random = check_random_state(0 if self.random_state is None else self.random_state)
-        return stratified_folds(by_class.labels, N_FOLDS, random)
+        return [task.without(out) for out in stratified_folds(task.by_class.labels, N_FOLDS, random)]
 
     # --- calibrate ------------------------------------------------------------------------------------------------
 
     def _calibrate(
         self,
-        X: Any,
-        by_class: ByClass,
+        samples: Samples,
+        task: Task,
+        outcomes: Sequence[Outcome],
+        folds: Sequence[tuple[Task, Sequence[Outcome]]],
         weights: Vector,
-        problems: Sequence[DualProblem],
-        solutions: Sequence[Solution],
-        proofs: Sequence[Certificate],
-        held_out: Sequence[NDArray[np.bool_]],
     ) -> None:
-        """Fit a map for each machine on its decisions about samples it has not seen: leave-one-out decisions or, if samples were
-        held out, decisions of the machines of the folds, which follow the others in the lists."""
+        """Fit a map for each machine on its decisions about samples it has not seen: leave-one-out decisions or, if there are
+        folds, decisions of their machines about the samples that they hold out."""
         self.calibration_ = ()
         self.__dict__.pop("loo_error_", None)
         if not self.probability:
             return
-        runs = [_Run(*run, self._scale(run[0], run[2])) for run in zip(problems, solutions, proofs, strict=True)]
-        weights, unseen, maps = weights[by_class.order], [], []
+        assert isinstance(task, ClassificationTask)
+        by_class, unseen, maps = task.by_class, [], []
+        own_weights = weights[by_class.order]
         for index, (machine, members) in enumerate(by_class.machines()):
-            run, *folds = runs[index :: len(by_class.plan)]
-            if folds and all(fold.begun for fold in folds):
+            one, of_folds = outcomes[index], [(fold.held_out, found[index]) for fold, found in folds]
+            if of_folds and all(_begun(found) for _, found in of_folds):
                 decisions = np.empty(len(members))
             else:
-                decisions = run.scale * self._leave_one_out(
-                    X, by_class.order[members], run.problem, run.solution.beta, run.solution.gradient, run.proof.bias_of_sums
-                )
-            for out, fold in zip(held_out, folds, strict=True):
-                if fold.begun:
-                    decisions[out[members]] = fold.decisions()[out[members]]
+                duals = one.solution.beta, one.solution.gradient, one.proof.bias_of_sums
+                decisions = task.machine.scale(one.problem, one.proof) * self._leave_one_out(one.gram, one.problem, *duals)
+            for held_out, found in of_folds:
+                if _begun(found):
+                    out = held_out[members]  # type: ignore[index]
+                    decisions[out] = task.machine.scale(found.problem, found.proof) * _decisions(found)[out]
             unseen.append(decisions)
-            maps.append(MAPS[self.calibration].fit(decisions, machine.signs(by_class.edges) > 0.0, weights[members]))
+            maps.append(MAPS[self.calibration].fit(decisions, machine.signs(by_class.edges) > 0.0, own_weights[members]))
         self.calibration_ = tuple(maps)
-        if not held_out:
-            self.loo_error_ = self._error(X, by_class, weights, unseen)
-        trouble = [run.solution.status for run in runs if not run.solution.status.converged]
+        if not folds:
+            self.loo_error_ = self._error(samples, by_class, own_weights, unseen)
+        statuses = [found.solution.status for _, outcomes_of_fold in folds for found in outcomes_of_fold]
+        trouble = [status for status in statuses if not status.converged]
         if trouble and self.status_.converged:  # a fold has not converged
             self.status_, self.fit_status_ = trouble[0], 1
 
-    def _leave_one_out(
-        self, X: Any, samples: NDArray[np.intp], problem: DualProblem, beta: Vector, gradient: Vector, bias: float
-    ) -> Vector:
-        """The leave-one-out decision about each sample of a machine, from the kernel matrix of its samples; in float32 where the
-        rounding error of a kernel value times a coefficient is negligible."""
-        centre = linear_centre(self.kernel_, X, problem.balanced)
-        if centre is not None:  # centring changes no span and saves digits
-            X = X - centre
-        square, value = self._reach(X)
-        error = ROUNDING * value * float(np.abs(beta).max(initial=0.0))
-        single = len(samples) > SMALL and max(square, value) <= LARGEST_IN_FLOAT32 and error <= self.tol
+    def _leave_one_out(self, gram: Gram, problem: DualProblem, beta: Vector, gradient: Vector, bias: float) -> Vector:
+        """The leave-one-out decision about each sample of a machine, from its kernel matrix; in float32 where the rounding error
+        of a kernel value times a coefficient is negligible."""
+        if gram.dtype == np.float32:
+            error = ROUNDING * float(gram.diagonal().max(initial=0.0)) * float(np.abs(beta).max(initial=0.0))
+            if len(problem) <= SMALL or error > self.tol:
+                gram = gram.subset(np.arange(len(gram), dtype=np.int32)).in_float64()
         backend = make_backend(self.backend)
-        K = KernelBlocks(self.kernel_, X, samples, backend, np.dtype(np.float32 if single else np.float64))
         work = triangular_work(problem, beta)
         with nullcontext() if work > WORTH_THREADS else backend.session(work):
-            return leave_one_out_decisions(problem, beta, gradient, bias, K)
+            return leave_one_out_decisions(problem, beta, gradient, bias, _InSession(gram, backend))
 
-    def _error(self, X: Any, by_class: ByClass, weights: Vector, unseen: Sequence[Vector]) -> float:
+    def _error(self, samples: Samples, by_class: ByClass, weights: Vector, unseen: Sequence[Vector]) -> float:
         """The share of samples, by weight, that the decisions `unseen` of the machines classify wrongly.
 
         A sample is classified correctly if every machine of its class decides for its class, whatever the other machines say. So
@@ -157,7 +145,7 @@ class ProbabilisticMachine(KernelMachine):
         doubtful = np.flatnonzero(~right)
         asked = decisions[doubtful]
         if np.isnan(asked).any():
-            asked = np.where(np.isnan(asked), self._decisions_at(X[by_class.order[doubtful]]), asked)
+            asked = np.where(np.isnan(asked), self._decisions_at(samples.take(by_class.order[doubtful]).rows), asked)
         right[doubtful] = self._choose(asked) == labels[doubtful]
         return float(np.average(~right, weights=weights))
 
@@ -226,49 +214,28 @@ class ProbabilisticMachine(KernelMachine):
 
 
 @dataclass(frozen=True)
-class KernelBlocks:
-    """Blocks of the kernel matrix over some samples of X, computed anew in a given arithmetic."""
+class _InSession:
+    """The kernel matrix for the span rule, whose BLAS calls may use threads: blocks are computed in a session of the backend."""
 
-    kernel: Kernel
-    X: Any
-    samples: NDArray[np.intp]
+    gram: Gram
     backend: Backend
-    dtype: np.dtype[Any]
 
     def block(self, rows: Indices, columns: Indices) -> NDArray[Any]:
-        first, second = self.samples[rows], self.samples[columns]
-        if not self.kernel.named:
-            return self.kernel.block(self.X[first], second if isinstance(self.kernel, Precomputed) else self.X[second])
-        A, B = self.X[first].astype(self.dtype, copy=False), self.X[second].astype(self.dtype, copy=False)
-        with self.backend.session(len(first) * len(second)):
-            each = np.ones(len(first))  # sums of one term each are the entries
-            sums = self.backend.weighted_sums(self.kernel, A, B, each[None], each.astype(np.intp))
-        return sums[:, 0].astype(self.dtype, copy=False)
+        with self.backend.session(len(rows) * len(columns)):
+            return self.gram.block(rows, columns)
 
-    def diagonal(self, at: Indices) -> Vector:
-        samples = self.samples[at]
-        if isinstance(self.kernel, Precomputed):
-            return np.asarray(self.X[samples, samples], dtype=np.float64)
-        return self.kernel.diag(self.X[samples])
+    def diagonal(self) -> Vector:
+        return self.gram.diagonal()
 
 
-@dataclass(frozen=True)
-class _Run:
-    """A trained machine: its problem, solution and certificate."""
+def _begun(one: Outcome) -> bool:
+    """Whether there was time to train the machine at all."""
+    return bool(np.isfinite(one.solution.violation))
 
-    problem: DualProblem
-    solution: Solution
-    proof: Certificate
-    scale: float
 
-    @property
-    def begun(self) -> bool:
-        """Whether there was time to train the machine at all."""
-        return bool(np.isfinite(self.solution.violation))
-
-    def decisions(self) -> Vector:
-        found = self.solution
-        return self.scale * training_decisions(self.problem, found.beta, found.gradient, self.proof.bias_of_sums)
+def _decisions(one: Outcome) -> Vector:
+    """The decision at each sample of the machine's problem."""
+    return training_decisions(one.problem, one.solution.beta, one.solution.gradient, one.proof.bias_of_sums)
 
 
 def loo_decisions(
@@ -290,36 +257,29 @@ def loo_decisions(
             f"solver={model.solver!r}: its intercept is a weight, which the span rule does not know about; use another solver, "
             "or fit_intercept=False"
         )
-    samples, y = validation.samples(model, X, y, reset=False)
+    container, y = validation.samples(model, X, y, reset=False)
+    samples = model.kernel_.samples(container)
     if samples.shape != model.shape_fit_:
         raise ValueError(f"X has shape {samples.shape}: must be the training set of the model, of shape {model.shape_fit_}")
     labels = np.searchsorted(model.classes_, y)
     if not np.array_equal(model.classes_[np.minimum(labels, len(model.classes_) - 1)], y):
         raise ValueError(f"y has classes that the model was not fitted on: must be among {model.classes_.tolist()}")
-    weights = validation.sample_weights(sample_weight, samples) * model.class_weight_[labels]
-    by_class = ByClass.of(labels, len(model.classes_), model.multi_class)
-    problems = model._formulate(by_class, weights[by_class.order])
-    betas = _coefficients(model, by_class)
-    margins = np.broadcast_to(getattr(model, "rho_", 1.0), len(problems))
-    decisions = model._decisions_at(samples)
-    for column, members, problem, beta, bias, rho in zip(
-        decisions.T, by_class.members, problems, betas, model.intercept_, margins, strict=True
-    ):
-        seen = by_class.order[members]
-        beta = _snap(rho * beta, problem)
+    task = model._formulate(labels, validation.sample_weights(sample_weight, container))
+    assert isinstance(task, ClassificationTask)
+    stored: Any = model.dual_coef_
+    rows = np.zeros((stored.shape[0], len(samples)))
+    rows[:, model.support_] = stored.toarray() if sp.issparse(stored) else stored
+    decisions = model._decisions_at(container)
+    grams = task.parts(model._gram(make_backend(model.backend), samples, task, centred=True))
+    machines = zip(decisions.T, task.by_class.members, task.problems, grams, task.encode(rows), model.intercept_, strict=True)
+    for column, members, problem, gram, (duals, rho), bias in machines:
+        seen = task.by_class.order[members]
+        beta = _snap(duals, problem)
         gradient = rho * (column[seen] - bias) + problem.linear
         if problem.shift is not None:
             gradient += problem.shift * beta
-        column[seen] = model._leave_one_out(samples, seen, problem, beta, gradient, rho * bias) / rho
-    return decisions[:, 0] if len(problems) == 1 else decisions
-
-
-def _coefficients(model: ProbabilisticMachine, by_class: ByClass) -> list[Vector]:
-    """The dual coefficients of each machine for the samples it sees."""
-    stored: Any = model.dual_coef_
-    rows = np.zeros((stored.shape[0], len(by_class.order)))
-    rows[:, model.support_] = stored.toarray() if sp.issparse(stored) else stored
-    return spread_coefficients(by_class.plan, rows[:, by_class.order], by_class.edges, model.multi_class)
+        column[seen] = model._leave_one_out(gram, problem, beta, gradient, rho * bias) / rho
+    return decisions[:, 0] if len(grams) == 1 else decisions
 
 
 def _snap(beta: Vector, problem: DualProblem) -> Vector:

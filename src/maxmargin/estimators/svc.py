@@ -4,38 +4,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import fields
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
-from maxmargin.backends import make_backend
-from maxmargin.certificates import Certificate
 from maxmargin.control import Progress
 from maxmargin.estimators import validation
-from maxmargin.estimators.by_class import ByClass
-from maxmargin.estimators.classifier import KernelClassifier, in_order_of_samples
-from maxmargin.formulations import (
-    DualProblem,
-    classification_problem,
-    costs,
-    crammer_singer_problem,
-    largest_nu,
-    nu_classification_problem,
-    nu_margin,
-)
-from maxmargin.gram import linear_centre
-from maxmargin.kernels import Kernel, Linear, Polynomial, dwarfs_spread
-from maxmargin.kernels.standard import polynomial_dimension
-from maxmargin.multiclass import JOINT_STRATEGY, STRATEGIES, gather_scores
-from maxmargin.solution import Solution, Status
+from maxmargin.estimators.classifier import KernelClassifier
+from maxmargin.formulations import Loss, make_loss
+from maxmargin.kernels import Kernel
+from maxmargin.multiclass import JOINT_STRATEGY, STRATEGIES
+from maxmargin.samples import Samples
+from maxmargin.solution import Status
 from maxmargin.solvers import HARD_MARGIN, JOINT, SOLVERS, Choice, Situation, Solver, SolverOptions, choose_solver, make_options
+from maxmargin.tasks import ClassificationTask, CostMachine, Fitted, JointTask, NuMachine, Task
+from maxmargin.training import Outcome
 
 Vector = NDArray[np.float64]
 
-LOSSES = ("hinge", "squared_hinge")
 ROUNDING = 1e-12  # rounding error of a decision, relative to the sizes of the duals
 
 
@@ -139,7 +128,7 @@ class SVC(KernelClassifier):
         self,
         *,
         C: float = 1.0,
-        kernel: str | Callable[..., Any] = "rbf",
+        kernel: str | Kernel | Callable[..., Any] = "rbf",
         degree: float = 3,
         gamma: float | str = "scale",
         coef0: float = 0.0,
@@ -153,7 +142,7 @@ class SVC(KernelClassifier):
         decision_function_shape: str = "ovr",
         break_ties: bool = False,
         random_state: Any = None,
-        loss: str = "hinge",
+        loss: str | Loss = "hinge",
         sigma: float | None = None,
         fit_intercept: bool = True,
         gap_tol: float | None = 1e-3,
@@ -196,8 +185,8 @@ class SVC(KernelClassifier):
 
     def _check_parameters(self) -> None:
         validation.positive("C", self.C, infinite_ok="hard margin", hint=" (use C=numpy.inf for a hard margin)")
-        self._check_shared_parameters()
-        validation.choice("loss", self.loss, LOSSES)
+        super()._check_parameters()
+        validation.loss(self.loss)
         validation.choice("multi_class", self.multi_class, STRATEGIES)
         make_options(self.solver, SolverOptions if self.solver == "auto" else SOLVERS[self.solver].options, self.solver_options)
         validation.choice("decision_function_shape", self.decision_function_shape, ("ovo", "ovr"))
@@ -209,7 +198,7 @@ class SVC(KernelClassifier):
         machine, others = f"multi_class={self.multi_class!r}", "use multi_class='ovo' or 'ovr'"
         if math.isinf(self.C):
             raise ValueError(f"C={self.C!r}: with {machine} it must be finite ({others} for a hard margin)")
-        if self.loss != "hinge":
+        if make_loss(self.loss).name != "hinge":
             raise ValueError(f"loss={self.loss!r}: {machine} has the hinge loss ({others} for another)")
         if self.solver != "auto":
             raise ValueError(f"solver={self.solver!r}: {machine} has a solver of its own (use solver='auto')")
@@ -219,27 +208,23 @@ class SVC(KernelClassifier):
                 "sklearn.calibration.CalibratedClassifierCV)"
             )
 
-    def _formulate(self, by_class: ByClass, weights: Vector) -> list[Any]:
-        cost = costs(float(self.C), weights)
+    def _formulate(self, labels: NDArray[np.intp], weights: Vector) -> Task:
+        by_class, shares = self._sorted(labels, weights)
         if self.multi_class == JOINT_STRATEGY:
-            return [crammer_singer_problem(by_class.labels, cost)]
-        coupled = self.fit_intercept and not self._augments_kernel()
-        return [
-            classification_problem(machine.signs(by_class.edges), cost[members], self.loss, coupled)
-            for machine, members in by_class.machines()
-        ]
+            return JointTask(by_class, shares, float(self.C))
+        machine = CostMachine(float(self.C), make_loss(self.loss), self.fit_intercept and not self._augments_kernel())
+        return ClassificationTask(by_class, shares, machine, self.multi_class)
 
-    def _choose_solver(self, problems: Sequence[DualProblem]) -> tuple[Choice, SolverOptions | None]:
-        if self.multi_class == JOINT_STRATEGY:
+    def _choose_solver(self, task: Task) -> tuple[Choice, SolverOptions | None]:
+        if isinstance(task, JointTask):
             return JOINT, None
         n_features = getattr(self, "n_features_in_", 1)  # samples that are not rows of numbers have no features
         situation = Situation(
-            kernel=self.kernel_.name,
-            loss=HARD_MARGIN if problems[0].hard else self.loss,
+            kernel=self.kernel_,
+            loss=HARD_MARGIN if task.problems[0].hard else make_loss(self.loss).name,
             intercept=self.fit_intercept,
-            n_samples=max(map(len, problems)),
+            n_samples=max(map(len, task.problems)),
             n_features=n_features,
-            feature_dimension=_feature_dimension(self.kernel_, n_features),
         )
         choice = choose_solver(self.solver, situation)
         kind = SOLVERS[choice.name].options
@@ -248,26 +233,6 @@ class SVC(KernelClassifier):
             random = check_random_state(0 if self.random_state is None else self.random_state)
             seed = int(random.randint(2**31))
         return choice, make_options(choice.name, kind, self.solver_options, seed)
-
-    def _keep(
-        self,
-        X: Any,
-        by_class: ByClass,
-        problems: Sequence[Any],
-        solutions: Sequence[Solution],
-        proofs: Sequence[Certificate],
-    ) -> None:
-        if self.multi_class != JOINT_STRATEGY:
-            super()._keep(X, by_class, problems, solutions, proofs)
-            return
-        problem, B, proof = problems[0], solutions[0].beta, proofs[0]
-        rows = np.unique(by_class.labels[problem.upper.any(axis=0)])
-        support, coefficients, intercepts = gather_scores(B, rows, len(self.classes_))
-        self._keep_support(X, by_class.order[support], coefficients, intercepts)
-        self.n_support_ = np.diff(np.searchsorted(support, by_class.edges)).astype(np.int32)
-        self._keep_course(X, solutions, in_order_of_samples(proofs, by_class))
-        squared_norm = -2.0 * (proof.dual + float(np.vdot(problem.linear, B)))
-        self.margin_ = 1.0 / math.sqrt(squared_norm) if squared_norm > 0.0 else math.inf
 
     def _check_probability(self) -> None:
         super()._check_probability()
@@ -279,15 +244,6 @@ class SVC(KernelClassifier):
 
     def _augments_kernel(self) -> bool:
         return self.fit_intercept and self.solver != "auto" and SOLVERS[self.solver].augments_kernel
-
-
-def _feature_dimension(kernel: Kernel, n_features: int) -> float:
-    """The number of features of a kernel's feature map; infinite if it is infinite or not known."""
-    if isinstance(kernel, Linear):
-        return n_features
-    if isinstance(kernel, Polynomial) and kernel.definite:
-        return polynomial_dimension(n_features, int(kernel.degree), homogeneous=kernel.coef0 == 0.0)
-    return math.inf
 
 
 class NuSVC(KernelClassifier):
@@ -319,7 +275,7 @@ class NuSVC(KernelClassifier):
         self,
         *,
         nu: float = 0.5,
-        kernel: str | Callable[..., Any] = "rbf",
+        kernel: str | Kernel | Callable[..., Any] = "rbf",
         degree: float = 3,
         gamma: float | str = "scale",
         coef0: float = 0.0,
@@ -368,58 +324,18 @@ class NuSVC(KernelClassifier):
 
     def _check_parameters(self) -> None:
         validation.share("nu", self.nu)
-        self._check_shared_parameters()
+        super()._check_parameters()
         validation.choice("decision_function_shape", self.decision_function_shape, ("ovo", "ovr"))
         self._check_probability()
 
-    def _formulate(self, by_class: ByClass, weights: Vector) -> list[DualProblem]:
-        seen = [(machine.signs(by_class.edges), weights[members]) for machine, members in by_class.machines()]
-        most = min(largest_nu(signs, weight) for signs, weight in seen)
-        if self.nu > most:
-            raise ValueError(
-                f"nu={self.nu!r}: specified nu is infeasible: the largest value that the smaller class of each pair can "
-                f"satisfy here is {most!r}"
-            )
-        return [nu_classification_problem(signs, weight, float(self.nu)) for signs, weight in seen]
+    def _formulate(self, labels: NDArray[np.intp], weights: Vector) -> Task:
+        by_class, shares = self._sorted(labels, weights)
+        return ClassificationTask(by_class, shares, NuMachine(float(self.nu)), self.multi_class)
 
-    def _formulate_fold(self, by_class: ByClass, weights: Vector) -> list[DualProblem]:
-        """Like `_formulate`, for a fold. If it has too few samples of a class for nu, it gets the largest feasible nu."""
-        seen = [(machine.signs(by_class.edges), weights[members]) for machine, members in by_class.machines()]
-        return [nu_classification_problem(*one, min(float(self.nu), largest_nu(*one))) for one in seen]
-
-    def _scale(self, problem: DualProblem, proof: Certificate) -> float:
-        rho = nu_margin(problem, proof.levels)
-        return 1.0 / rho if rho > proof.kkt_violation else 1.0
-
-    def _kept(
-        self, X: Any, samples: NDArray[np.intp], scale: float, problem: DualProblem, solution: Solution, proof: Certificate
-    ) -> tuple[Vector, float]:
-        """The duals and the intercept of one machine, divided by rho. The duals of a linear machine have to sum to zero after
-        that division too: with large features, what rounding leaves of their sum matters. The intercept then moves so that the
-        first sample keeps its decision."""
-        beta, bias = super()._kept(X, samples, scale, problem, solution, proof)
-        centre = linear_centre(self.kernel_, X, balanced=True)
-        if centre is None or not dwarfs_spread(centre, X):
-            return beta, bias
-        scaled = replace(problem, lower=scale * problem.lower, upper=scale * problem.upper, split=None, start=None)
-        beta = scaled.with_exact_sums(beta)
-        support = np.flatnonzero(beta)
-        duals = np.stack([solution.beta[support], beta[support]])
-        before, after = make_backend(self.backend).linear_weights(X[samples[support]], duals)
-        return beta, bias + float((X[samples[:1]] @ (scale * before - after))[0])
-
-    def _keep(
-        self,
-        X: Any,
-        by_class: ByClass,
-        problems: Sequence[DualProblem],
-        solutions: Sequence[Solution],
-        proofs: Sequence[Certificate],
-    ) -> None:
-        super()._keep(X, by_class, problems, solutions, proofs)
-        rho = np.array([nu_margin(problem, proof.levels) for problem, proof in zip(problems, proofs, strict=True)])
-        self.rho_ = float(rho[0]) if len(rho) == 1 else rho
+    def _keep(self, samples: Samples, fitted: Fitted, outcomes: Sequence[Outcome]) -> None:
+        super()._keep(samples, fitted, outcomes)
         stalled = self.status_ is Status.STALLED  # perhaps because the optimum is zero, and rounding all that is left
+        proofs = [one.proof for one in outcomes]
         least = [max(proof.kkt_violation, ROUNDING * proof.size if stalled else 0.0) for proof in proofs]
-        if (stalled or self.status_.converged) and (rho <= least).any():
+        if (stalled or self.status_.converged) and (np.atleast_1d(self.rho_) <= least).any():
             self.status_, self.fit_status_ = Status.NO_MARGIN, 1

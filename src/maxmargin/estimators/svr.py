@@ -2,72 +2,46 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import RegressorMixin
 
-from maxmargin.backends import Backend
-from maxmargin.certificates import Certificate
 from maxmargin.control import Progress
 from maxmargin.estimators import validation
 from maxmargin.estimators.base import KernelMachine
-from maxmargin.estimators.tasks import TaskTree, with_callbacks
-from maxmargin.formulations import DualProblem, costs, merge_halves, nu_regression_problem, regression_problem, tube
-from maxmargin.gram import DoubledGram, Gram
+from maxmargin.estimators.callback_tree import with_callbacks
+from maxmargin.formulations import Loss, costs, make_loss
+from maxmargin.kernels import Kernel
+from maxmargin.samples import Samples
+from maxmargin.tasks import Fitted, NuTube, RegressionTask, Tube
+from maxmargin.training import Outcome
 
 Vector = NDArray[np.float64]
 
-LOSSES = ("epsilon_insensitive", "squared_epsilon_insensitive")
 FINITE = " and finite (a large C is a tube that hardly any sample leaves)"
 
 
 class KernelRegression(RegressorMixin, KernelMachine):  # type: ignore[misc]
-    """The base class of SVR and NuSVR, which add the dual problem."""
-
-    @abstractmethod
-    def _check_parameters(self) -> None: ...
-
-    @abstractmethod
-    def _formulate(self, y: Vector, cost: Vector) -> DualProblem: ...
+    """The base class of SVR and NuSVR, which add their parameters and their task."""
 
     @with_callbacks  # type: ignore[untyped-decorator]
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Train the machine. Ctrl-C ends the fit: the model reached so far is kept with its certificate, and Ctrl-C is raised
         again."""
-        self._check_parameters()
-        tasks = TaskTree(self)
-        control = self._make_control(tasks)
+        return self._fit(X, y, sample_weight)
+
+    def _validate(self, X: Any, y: Any, sample_weight: Any) -> tuple[Samples, Vector, Vector]:
         X, targets = validation.samples_and_targets(self, X, y)
         weights = validation.sample_weights(sample_weight, X)
         validation.require_weight(weights)
-        self._resolve_kernel(X, None if sample_weight is None else weights)
-        problem = self._formulate(targets, costs(float(self.C), weights))
-        tasks.begin(1, X=X, y=y, metadata={"sample_weight": sample_weight})
+        return self._resolve_kernel(X, None if sample_weight is None else weights), targets, weights
 
-        def place(backend: Backend, balanced: bool) -> list[Gram]:
-            return [DoubledGram(self._gram(backend, X, None, (0, len(targets)), [problem], balanced))]
-
-        solutions, proofs = self._train([problem], place, len(targets), control, tasks)
-        beta = merge_halves(solutions[0].beta)
-        support = np.flatnonzero(beta)
-        self._keep_support(X, support, beta[None, support], np.array([proofs[0].bias]))
-        self._keep_course(X, solutions, replace(proofs[0], gap_terms=merge_halves(proofs[0].gap_terms)))
+    def _keep(self, samples: Samples, fitted: Fitted, outcomes: Sequence[Outcome]) -> None:
+        super()._keep(samples, fitted, outcomes)
         self.n_iter_ = int(self.n_iter_[0])
-        self._keep_tube(proofs[0])
-        self._finish(X, control, tasks)
-        return self
-
-    def _keep_support(self, X: Any, support: NDArray[np.intp], coefficients: NDArray[np.float64], bias: Vector) -> None:
-        super()._keep_support(X, support, coefficients, bias)
-        self.n_support_ = np.array([len(support)], dtype=np.int32)
-
-    def _keep_tube(self, proof: Certificate) -> None:
-        """Store the width of the tube if it is part of the solution; for a given epsilon there is nothing to store."""
 
     def predict(self, X: ArrayLike) -> NDArray[np.float64]:
         """The predicted target of each sample."""
@@ -105,7 +79,7 @@ class SVR(KernelRegression):
     def __init__(
         self,
         *,
-        kernel: str | Callable[..., Any] = "rbf",
+        kernel: str | Kernel | Callable[..., Any] = "rbf",
         degree: float = 3,
         gamma: float | str = "scale",
         coef0: float = 0.0,
@@ -116,7 +90,7 @@ class SVR(KernelRegression):
         cache_size: float | str = "auto",
         verbose: bool = False,
         max_iter: int = -1,
-        loss: str = "epsilon_insensitive",
+        loss: str | Loss = "epsilon_insensitive",
         sigma: float | None = None,
         fit_intercept: bool = True,
         gap_tol: float | None = 1e-3,
@@ -150,11 +124,12 @@ class SVR(KernelRegression):
     def _check_parameters(self) -> None:
         validation.positive("C", self.C, hint=FINITE)
         validation.positive("epsilon", self.epsilon, zero_ok=True)
-        validation.choice("loss", self.loss, LOSSES)
-        self._check_shared_parameters()
+        validation.loss(self.loss, regression=True)
+        super()._check_parameters()
 
-    def _formulate(self, y: Vector, cost: Vector) -> DualProblem:
-        return regression_problem(y, cost, float(self.epsilon), self.loss, self.fit_intercept)
+    def _formulate(self, targets: Vector, weights: Vector) -> RegressionTask:
+        tube = Tube(float(self.epsilon), make_loss(self.loss), self.fit_intercept)
+        return RegressionTask(targets, costs(float(self.C), weights), tube)
 
 
 class NuSVR(KernelRegression):
@@ -183,7 +158,7 @@ class NuSVR(KernelRegression):
         *,
         nu: float = 0.5,
         C: float = 1.0,
-        kernel: str | Callable[..., Any] = "rbf",
+        kernel: str | Kernel | Callable[..., Any] = "rbf",
         degree: float = 3,
         gamma: float | str = "scale",
         coef0: float = 0.0,
@@ -222,10 +197,7 @@ class NuSVR(KernelRegression):
     def _check_parameters(self) -> None:
         validation.positive("C", self.C, hint=FINITE)
         validation.share("nu", self.nu)
-        self._check_shared_parameters()
+        super()._check_parameters()
 
-    def _formulate(self, y: Vector, cost: Vector) -> DualProblem:
-        return nu_regression_problem(y, cost, float(self.nu))
-
-    def _keep_tube(self, proof: Certificate) -> None:
-        self.epsilon_ = tube(proof.levels)
+    def _formulate(self, targets: Vector, weights: Vector) -> RegressionTask:
+        return RegressionTask(targets, costs(float(self.C), weights), NuTube(float(self.nu)))

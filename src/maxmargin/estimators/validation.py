@@ -14,7 +14,9 @@ from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, check_consistent_length, column_or_1d, validate_data
 
-from maxmargin.kernels import KERNEL_NAMES
+from maxmargin.formulations import Loss
+from maxmargin.formulations.losses.base import names as loss_names
+from maxmargin.kernels import Kernel, is_precomputed, kernel_names
 
 Vector = NDArray[np.float64]
 
@@ -82,20 +84,35 @@ def callbacks(given: Any) -> None:
 
 
 def kernel_parameters(estimator: Any) -> None:
-    """Check kernel, gamma or sigma, coef0 and degree."""
-    if not callable(estimator.kernel):
-        choice("kernel", estimator.kernel, KERNEL_NAMES, ", or a callable k(A, B)")
-    finite("coef0", estimator.coef0)
-    positive("degree", estimator.degree, zero_ok=True)
+    """Check kernel, gamma or sigma, coef0 and degree; those of a kernel object too."""
+    if isinstance(estimator.kernel, Kernel):
+        _parameters_of("kernel.", estimator.kernel)
+    elif not callable(estimator.kernel):
+        choice("kernel", estimator.kernel, kernel_names(), ", a Kernel, or a callable k(A, B)")
+    _parameters_of("", estimator)
     gamma, sigma = estimator.gamma, estimator.sigma
-    if not isinstance(gamma, str):
-        positive("gamma", gamma, hint=" (or 'scale', or 'auto')")
-    elif gamma not in ("scale", "auto"):
-        raise ValueError(f"gamma={gamma!r}: must be 'scale', 'auto' or a positive number")
     if sigma is not None:
         positive("sigma", sigma)
         if gamma != "scale":
             raise ValueError(f"sigma={sigma!r} and gamma={gamma!r}: they say the same; give one of them")
+
+
+def _parameters_of(prefix: str, owner: Any) -> None:
+    """Check those of gamma, coef0 and degree that the owner has."""
+    if hasattr(owner, "coef0"):
+        finite(f"{prefix}coef0", owner.coef0)
+    if hasattr(owner, "degree"):
+        positive(f"{prefix}degree", owner.degree, zero_ok=True)
+    gamma = getattr(owner, "gamma", 1.0)
+    if not isinstance(gamma, str):
+        positive(f"{prefix}gamma", gamma, hint=" (or 'scale', or 'auto')")
+    elif gamma not in ("scale", "auto"):
+        raise ValueError(f"{prefix}gamma={gamma!r}: must be 'scale', 'auto' or a positive number")
+
+
+def loss(value: Any, *, regression: bool = False) -> None:
+    if not isinstance(value, Loss):
+        choice("loss", value, loss_names(regression=regression), ", or a Loss")
 
 
 def cache_bytes(value: Any, enough: int) -> int:
@@ -134,7 +151,7 @@ def samples(estimator: Any, X: Any, y: Any = "no_validation", *, reset: bool, nu
     if _needs_no_conversion(X) and (isinstance(y, str) or _are_labels(y, len(X))) and _fits(estimator, X, reset):
         require_finite(estimator, X)
         return X if isinstance(y, str) else (X, y)
-    if estimator.kernel == "precomputed" and sp.issparse(X):
+    if is_precomputed(estimator.kernel) and sp.issparse(X):
         raise TypeError("Sparse precomputed kernels are not supported: pass X.toarray()")
     require_valid_sparse(X)
     checked = validate_data(
@@ -242,12 +259,6 @@ def _not_rows_of_numbers(X: Any) -> NDArray[Any] | None:
         return None
     things = np.asarray(X)
     return things if things.ndim > 0 and (things.dtype.kind in "OSU" or things.ndim > 2) else None
-
-
-def largest_entry(X: Any) -> float:
-    """The largest absolute value of a feature."""
-    values = X.data if sp.issparse(X) else X
-    return float(max(values.max(initial=0.0), -values.min(initial=0.0)))
 
 
 def require_finite(estimator: Any, X: Any) -> None:

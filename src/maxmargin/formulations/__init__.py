@@ -13,17 +13,24 @@ from maxmargin.formulations.classification import (
     nu_margin,
 )
 from maxmargin.formulations.crammer_singer import CrammerSingerProblem, crammer_singer_problem
+from maxmargin.formulations.losses import Hinge, HuberHinge, Loss, SquaredHinge, make_loss
 from maxmargin.formulations.one_class import one_class_problem
-from maxmargin.formulations.problem import DualProblem
+from maxmargin.formulations.problem import DualProblem, Sums
 from maxmargin.formulations.regression import merge_halves, nu_regression_problem, regression_problem, tube
 
 __all__ = [
     "CrammerSingerProblem",
     "DualProblem",
+    "Hinge",
+    "HuberHinge",
+    "Loss",
+    "SquaredHinge",
+    "Sums",
     "classification_problem",
     "costs",
     "crammer_singer_problem",
     "largest_nu",
+    "make_loss",
     "merge_halves",
     "nu_classification_problem",
     "nu_margin",

@@ -3,10 +3,11 @@
     loss            box of sample i                          shift
     hinge           [0, C_i] if y = +1, [-C_i, 0] if y = -1  none
     squared_hinge   [0, inf) or (-inf, 0]                    1 / (2 C_i)
-    hard margin     [0, inf) or (-inf, 0]                    none          (C = inf, either loss)
+    huber_hinge     [0, C_i] or [-C_i, 0]                    delta / C_i
+    hard margin     [0, inf) or (-inf, 0]                    none          (C = inf, whatever the loss)
 
-The linear term is -y throughout. The primal problem is min 1/2 |w|^2 + sum_i C_i xi_i (or xi_i^2) with
-xi_i = max(0, 1 - y_i (w . phi(x_i) + b)). A sample with zero weight has a box of zero width: it takes no part.
+The linear term is -y throughout. The primal problem is min 1/2 |w|^2 + sum_i loss_i(xi_i), where xi_i is max(0, 1 - y_i (w .
+phi(x_i) + b)) and the loss comes from `losses`. A sample with zero weight has a box of zero width: it takes no part.
 
 With nu instead of C the margin is rho instead of one, and is found as well: with s_i the weight of sample i,
 
@@ -23,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxmargin.formulations.filling import fill_up
+from maxmargin.formulations.losses import Loss, make_loss
 from maxmargin.formulations.problem import DualProblem
 
 Vector = NDArray[np.float64]
@@ -35,14 +37,10 @@ def costs(C: float, weight: Vector) -> Vector:
     return C * weight
 
 
-def classification_problem(signs: Vector, cost: Vector, loss: str = "hinge", fit_intercept: bool = True) -> DualProblem:
+def classification_problem(signs: Vector, cost: Vector, loss: str | Loss = "hinge", fit_intercept: bool = True) -> DualProblem:
     """The dual problem of one binary machine; ``signs`` are +1 and -1, ``cost`` is C_i."""
     positive = signs > 0
-    quadratic = loss == "squared_hinge" and not np.isinf(cost).any()
-    reach = np.where(cost > 0.0, np.inf, 0.0) if quadratic else cost
-    shift = None
-    if quadratic:
-        shift = np.divide(0.5, cost, out=np.ones_like(cost), where=cost > 0.0)
+    reach, shift = (cost, None) if np.isinf(cost).any() else make_loss(loss).box(cost)
     return DualProblem(
         linear=-signs,
         lower=np.where(positive, 0.0, -reach),

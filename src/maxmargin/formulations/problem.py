@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from math import fsum
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,18 @@ from maxmargin.formulations.filling import fill_up
 Vector = NDArray[np.float64]
 
 ROUNDING = 1e-14  # rounding error of a sum, relative to the sum of absolute values
+
+
+class Sums(NamedTuple):
+    """Sums over the variables of a point: the dual value and the size of its terms; the sums of |beta| and of beta; beta' (K +
+    diag(shift)) beta; and how many variables are not zero. Those of a point in parts are the sums of its parts."""
+
+    dual: float
+    terms: float
+    mass: float
+    total: float
+    curvature: float
+    n_support: int
 
 
 @dataclass(frozen=True)
@@ -88,7 +100,7 @@ class DualProblem:
     @cached_property
     def hard(self) -> bool:
         """Whether some variable has neither a finite box nor a shift: a hard margin."""
-        return self.shift is None and not bool(np.isfinite(self.upper).all() and np.isfinite(self.lower).all())
+        return self.shift is None and not self.bounded
 
     @cached_property
     def balanced(self) -> bool:
@@ -96,6 +108,23 @@ class DualProblem:
         if self.start is None:
             return self.coupled
         return self.coupled and abs(fsum(self.start.tolist())) <= ROUNDING * float(np.abs(self.start).sum())
+
+    @cached_property
+    def bounded(self) -> bool:
+        """Whether every box is finite."""
+        return bool(np.isfinite(self.upper).all() and np.isfinite(self.lower).all())
+
+    def sums(self, beta: Vector, gradient: Vector) -> Sums:
+        """The sums over all variables that a solver looks at."""
+        size = np.abs(beta)
+        return Sums(
+            dual=self.dual_value(beta, gradient),
+            terms=float(size @ (np.abs(gradient) + np.abs(self.linear))),
+            mass=float(size.sum()),
+            total=float(beta.sum()),
+            curvature=float(beta @ (gradient - self.linear)),
+            n_support=int(np.count_nonzero(beta)),
+        )
 
     def dual_value(self, beta: Vector, gradient: Vector) -> float:
         """The dual value, minus the objective: 1/2 beta'(K + diag(shift)) beta = 1/2 beta'(G - linear)."""

@@ -6,8 +6,10 @@ the prediction up to y_i, beta_{n+i} <= 0 pulls it down. Variable v belongs to s
     loss                          linear (first half, second half)   box [0, .] and [., 0]   shift
     epsilon_insensitive           epsilon - y,  -epsilon - y         C_i, -C_i               none
     squared_epsilon_insensitive   epsilon - y,  -epsilon - y         inf, -inf               1 / (2 C_i)
+    huber_epsilon_insensitive     epsilon - y,  -epsilon - y         C_i, -C_i               delta / C_i
 
-The primal problem is min 1/2 |w|^2 + sum_i C_i xi_i (or xi_i^2) with xi_i = max(0, |y_i - w . phi(x_i) - b| - epsilon).
+The primal problem is min 1/2 |w|^2 + sum_i loss_i(xi_i) with xi_i = max(0, |y_i - w . phi(x_i) - b| - epsilon) and a loss from
+`losses`.
 
 With nu instead of epsilon the width of the tube is found as well: min 1/2 |w|^2 + nu (sum_i C_i) epsilon + sum_i C_i xi_i. The
 linear term is -y for both halves, and each half has a sum of its own, nu (sum_i C_i) / 2: at most a share nu of the samples
@@ -20,25 +22,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxmargin.formulations.filling import fill_up
+from maxmargin.formulations.losses import Loss, make_loss
 from maxmargin.formulations.problem import DualProblem
 
 Vector = NDArray[np.float64]
 
 
 def regression_problem(
-    y: Vector, cost: Vector, epsilon: float, loss: str = "epsilon_insensitive", fit_intercept: bool = True
+    y: Vector, cost: Vector, epsilon: float, loss: str | Loss = "epsilon_insensitive", fit_intercept: bool = True
 ) -> DualProblem:
     """The dual problem over 2n variables; ``cost`` is C_i."""
-    quadratic = loss == "squared_epsilon_insensitive"
-    reach = np.where(cost > 0.0, np.inf, 0.0) if quadratic else cost
-    zero, shift = np.zeros(len(y)), None
-    if quadratic:
-        shift = np.tile(np.divide(0.5, cost, out=np.ones_like(cost), where=cost > 0.0), 2)
+    zero = np.zeros(len(y))
+    reach, shift = make_loss(loss).box(cost)
     return DualProblem(
         linear=np.concatenate([epsilon - y, -epsilon - y]),
         lower=np.concatenate([zero, -reach]),
         upper=np.concatenate([reach, zero]),
-        shift=shift,
+        shift=None if shift is None else np.tile(shift, 2),
         coupled=fit_intercept,
     )
 

@@ -5,23 +5,18 @@ variables. The fast backends evaluate the named kernels themselves; the methods 
 implementation for a precomputed matrix or a callable.
 """
 
-from maxmargin.kernels.base import (
-    FEW_FEATURES,
-    FEW_FEATURES_IN_FLOAT32,
-    UNIT_ROUNDOFF,
-    Kernel,
-    NamedKernel,
-    centre_of,
-    dwarfs_spread,
-)
-from maxmargin.kernels.choose import KERNEL_NAMES, make_kernel, resolve_gamma
-from maxmargin.kernels.custom import Custom, Precomputed
-from maxmargin.kernels.standard import RBF, Exponential, Laplacian, Linear, Polynomial, Sigmoid, rough_squared_norms
+from maxmargin.kernels.base import FEW_FEATURES, FEW_FEATURES_IN_FLOAT32, KERNELS, UNIT_ROUNDOFF, Kernel, NamedKernel
+
+from maxmargin.kernels.standard import RBF, Exponential, Laplacian, Linear, Polynomial, Sigmoid  # isort: skip
+from maxmargin.kernels.matern import Matern32
+
+from maxmargin.kernels.custom import Custom, Precomputed  # isort: skip
+from maxmargin.kernels.choose import is_precomputed, kernel_names, make_kernel
 
 __all__ = [
     "FEW_FEATURES",
     "FEW_FEATURES_IN_FLOAT32",
-    "KERNEL_NAMES",
+    "KERNELS",
     "RBF",
     "UNIT_ROUNDOFF",
     "Custom",
@@ -29,13 +24,12 @@ __all__ = [
     "Kernel",
     "Laplacian",
     "Linear",
+    "Matern32",
     "NamedKernel",
     "Polynomial",
     "Precomputed",
     "Sigmoid",
-    "centre_of",
-    "dwarfs_spread",
+    "is_precomputed",
+    "kernel_names",
     "make_kernel",
-    "resolve_gamma",
-    "rough_squared_norms",
 ]

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar
+from dataclasses import replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from maxmargin.samples import Samples, make_samples
+
 Matrix = NDArray[np.float64]
+#: A positive number; or "scale" or "auto", until the kernel is resolved.
+Gamma = Any
 
 UNIT_ROUNDOFF = 0.5 * float(np.finfo(float).eps)
 #: A squared distance from dot products that is below this share of the squared norms is computed again, from differences.
@@ -17,12 +23,16 @@ NEAR_SHARE = 2.0**-10
 FEW_FEATURES = 64
 #: The same for float32 values (native/include/maxmargin/samples.hpp).
 FEW_FEATURES_IN_FLOAT32 = 12
-SAMPLES_FOR_CENTRE = 15  # samples whose median is the centre
-LARGE_OFFSET = 16.0  # an offset costs digits if its square is above this many times the median squared distance from the centre
+
+
+KERNELS: dict[str, type[Kernel]] = {}  # by name; a kernel enters when its class is made
 
 
 class Kernel(ABC):
-    """k(x, z) for blocks of samples (dense or CSR rows)."""
+    """k(x, z) for blocks of samples (dense or CSR rows): an immutable value with parameters of its own.
+
+    The parameters are the fields of a dataclass. A parameter `gamma` may be "scale" or "auto" until `resolved`.
+    """
 
     name: ClassVar[str]
     #: True if every kernel matrix is positive semi-definite, False if that is not known.
@@ -31,14 +41,47 @@ class Kernel(ABC):
     shift_invariant: ClassVar[bool] = False
     #: Whether a backend may evaluate it from its name and parameters alone.
     named: ClassVar[bool] = False
+    #: Whether k(x, z) is the dot product of the samples as they are, so that a machine has a weight for each feature.
+    explicit: ClassVar[bool] = False
+
+    def __init_subclass__(cls) -> None:
+        if "name" in vars(cls):
+            KERNELS[cls.name] = cls
+
+    @staticmethod
+    def gamma_of(sigma: float) -> float:
+        """The gamma of a kernel with the length scale sigma."""
+        return 1.0 / sigma
+
+    def resolved(self, samples: Samples, weights: NDArray[np.float64] | None = None) -> Self:
+        """The kernel with gamma as a number: "scale" is 1 / (n_features Var(X)), "auto" is 1 / n_features. With weights the
+        variance is that of a training set in which each sample occurs as often as it weighs."""
+        gamma = getattr(self, "gamma", None)
+        if not isinstance(gamma, str):
+            return self
+        with np.errstate(over="ignore", invalid="ignore"):  # the error is raised where the kernel matrix is made
+            variance = samples.variance(weights) if gamma == "scale" else 1.0
+        return replace(self, gamma=1.0 / (samples.shape[1] * variance) if variance > 0.0 else 1.0)  # type: ignore[type-var]
 
     @abstractmethod
     def block(self, A: Any, B: Any) -> Matrix:
         """The matrix k(a, b), a row for each sample of A and a column for each of B, in float64."""
 
+    def samples(self, X: Any) -> Samples:
+        """A validated container as samples that this kernel compares."""
+        return make_samples(X)
+
+    def support(self, vectors: Any, numbers: NDArray[np.integer]) -> Samples:
+        """The support vectors of a fitted model, given what it has kept of them and their sample numbers."""
+        return make_samples(vectors)
+
     def diag(self, A: Any) -> NDArray[np.float64]:
         """k(a, a) for each sample of A."""
         return np.array([self.block(A[i : i + 1], A[i : i + 1])[0, 0] for i in range(A.shape[0])])
+
+    def feature_dimension(self, n_features: int) -> float:
+        """The number of features of the kernel's feature map; infinite if it is infinite or not known."""
+        return math.inf
 
     def require_defined(self, A: Any, B: Any) -> None:
         """Raise a ValueError if the kernel is not defined for some pair of samples from A and B."""
@@ -52,6 +95,11 @@ class Kernel(ABC):
         """A number r such that k(a, b) of samples with `n_terms` features, computed in float64, is off by at most r s_a s_b."""
         return 0.0  # the values of a precomputed or callable kernel are taken as exact
 
+    def slope(self) -> float:
+        """The steepest slope of a shift-invariant kernel, up to a factor of about one: how much a kernel value changes if a
+        sample moves."""
+        return float(getattr(self, "gamma", 1.0))
+
     def rounding_of_products(self, squared_norms: NDArray[np.float64], n_terms: int) -> NDArray[np.float64] | float:
         """Numbers t such that k(a, b) has a further error of at most t_a + t_b if it is computed from dot products of samples
         with these norms instead of from differences."""
@@ -60,23 +108,6 @@ class Kernel(ABC):
     def exact_block(self, A: Any, B: Any) -> Matrix:
         """Like `block`, as exact as float64 allows."""
         return self.block(A, B)
-
-
-def dwarfs_spread(centre: NDArray[np.float64], X: NDArray[Any]) -> bool:
-    """Whether samples are much farther from the origin than from their centre."""
-    spread = float(np.median(np.square(X[:SAMPLES_FOR_CENTRE] - centre).sum(axis=1)))
-    return bool(centre @ centre > LARGE_OFFSET * spread)
-
-
-def centre_of(X: NDArray[Any]) -> NDArray[np.float64]:
-    """A point in the middle of dense samples that no outlier moves: the median of a few of them.
-
-    Subtracting it changes no distance and saves digits. The mean would not do: with one sample at 1e18 it is so large that
-    subtracting it leaves nothing of the others.
-    """
-    n = X.shape[0]
-    few = np.asarray(X[:: max(1, n // SAMPLES_FOR_CENTRE)][:SAMPLES_FOR_CENTRE], dtype=np.float64)
-    return np.asarray(np.sort(few, axis=0)[len(few) // 2])
 
 
 class NamedKernel(Kernel):

@@ -11,26 +11,25 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from maxmargin.kernels.base import Kernel, Matrix
+from maxmargin.samples import MatrixSamples
 
 
 @dataclass(frozen=True)
 class Precomputed(Kernel):
-    """A precomputed kernel: samples are rows of the kernel matrix, and the number of a training sample is its column.
-
-    The training side of a block is therefore an array of sample numbers, which `gram.BlockGram` provides.
-    """
+    """A kernel whose values are given: its samples are rows of the kernel matrix, and know their columns."""
 
     name: ClassVar[str] = "precomputed"
     definite: ClassVar[bool] = False  # type: ignore[misc]
 
     def block(self, A: Any, B: Any) -> Matrix:
+        """The columns B of the rows A."""
         return np.asarray(A[:, np.asarray(B)], dtype=np.float64)
 
-    def diag(self, A: Any) -> NDArray[np.float64]:
-        return np.asarray(A.diagonal(), dtype=np.float64)
+    def samples(self, X: Any) -> MatrixSamples:
+        return MatrixSamples(X)
 
-    def sizes(self, A: Any) -> float:
-        return float(np.sqrt(max(A.max(initial=0.0), -A.min(initial=0.0))))
+    def support(self, vectors: Any, numbers: NDArray[np.integer]) -> MatrixSamples:
+        return MatrixSamples(vectors, numbers.astype(np.int32, copy=False))
 
 
 @dataclass(frozen=True)

@@ -13,19 +13,18 @@ values of the parameters.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from math import comb
 from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from scipy.spatial.distance import cdist
 from sklearn.metrics.pairwise import manhattan_distances
 
-from maxmargin.kernels.base import FEW_FEATURES, NEAR_SHARE, UNIT_ROUNDOFF, Matrix, NamedKernel, centre_of
+from maxmargin.kernels.base import NEAR_SHARE, UNIT_ROUNDOFF, Gamma, Matrix, NamedKernel
+from maxmargin.kernels.radial import RadialKernel, dot_products, relative_error_of_products, squared_norms
 
-PAIRS_AT_ONCE = 4096
 ROWS_AT_ONCE = 512
 ROUNDING = 1e-13  # rounding error of a dot product in float64, relative to the norms
 
@@ -38,69 +37,16 @@ def _wide(A: Any) -> Any:
     return sp.csr_matrix(parts, shape=A.shape)
 
 
-def _dots(A: Any, B: Any) -> Matrix:
-    products = A.astype(np.float64) @ B.astype(np.float64).T
-    return np.asarray(products.todense() if sp.issparse(products) else products)
-
-
-def squared_norms(A: Any) -> NDArray[np.float64]:
-    """|a|^2 for each sample of A, in float64."""
-    if sp.issparse(A):
-        return np.asarray(A.astype(np.float64).power(2).sum(axis=1)).ravel()
-    wide = np.asarray(A, dtype=np.float64)
-    return np.asarray(np.einsum("ij,ij->i", wide, wide))
-
-
-def rough_squared_norms(A: Any) -> NDArray[np.float64]:
-    """Like `squared_norms`, in the arithmetic of A, which saves a copy; accurate to at least six digits."""
-    norms = np.asarray(A.multiply(A).sum(axis=1)).ravel() if sp.issparse(A) else np.einsum("ij,ij->i", A, A)
-    return norms.astype(np.float64)
-
-
-def _squared_distances(A: Any, B: Any) -> Matrix:
-    """The squared distances |a|^2 + |b|^2 - 2 a . b of centred samples; from differences where nearly all digits would cancel."""
-    if sp.issparse(A):
-        P, Q = A, B
-    else:
-        centre = centre_of(B)
-        P, Q = A - centre, B - centre
-    norms = squared_norms(P)[:, None] + squared_norms(Q)[None, :]
-    squares = norms - 2.0 * _dots(P, Q)
-    near = np.nonzero(squares < NEAR_SHARE * norms)
-    for start in range(0, len(near[0]), PAIRS_AT_ONCE):
-        rows, columns = (places[start : start + PAIRS_AT_ONCE] for places in near)
-        squares[rows, columns] = squared_norms(_in_float64(A[rows]) - _in_float64(B[columns]))
-    return np.maximum(squares, 0.0)
-
-
-def _in_float64(A: Any) -> Any:
-    return A.astype(np.float64)
-
-
-def _rounding_of_distances(n_terms: int) -> float:
-    """The rounding error of a kernel exp(-gamma s) or exp(-gamma sqrt(s)), s a sum of squared differences: a relative error e of
-    s changes the kernel by at most e max_t t exp(-t) < e / 2."""
-    return (n_terms + 10) * UNIT_ROUNDOFF
-
-
-def _relative_error_of_products(n_terms: int) -> float:
-    """The relative error of a squared distance from dot products that is not computed again from differences."""
-    return 2.0 * (n_terms + 3) * UNIT_ROUNDOFF / NEAR_SHARE
-
-
-def _exact_distances(A: Any, B: Any) -> Matrix:
-    """Squared distances from differences, if there are few enough features; else from dot products."""
-    if sp.issparse(A) or A.shape[1] > FEW_FEATURES:
-        return _squared_distances(A, B)
-    return np.asarray(cdist(_in_float64(A), _in_float64(B), "sqeuclidean"))
-
-
 @dataclass(frozen=True)
 class Linear(NamedKernel):
     name: ClassVar[str] = "linear"
+    explicit: ClassVar[bool] = True
+
+    def feature_dimension(self, n_features: int) -> float:
+        return n_features
 
     def pairing(self, A: Any, B: Any) -> Matrix:
-        return _dots(A, B)
+        return dot_products(A, B)
 
     def of_pairing(self, values: NDArray[Any]) -> NDArray[Any]:
         return values
@@ -119,15 +65,20 @@ class Linear(NamedKernel):
 class Polynomial(NamedKernel):
     name: ClassVar[str] = "poly"
     degree: float = 3
-    gamma: float = 1.0
+    gamma: Gamma = 1.0
     coef0: float = 0.0
 
     @property
     def definite(self) -> bool:  # type: ignore[override]
         return self.coef0 >= 0 and self._whole
 
+    def feature_dimension(self, n_features: int) -> float:
+        if not self.definite:
+            return math.inf
+        return polynomial_dimension(n_features, int(self.degree), homogeneous=self.coef0 == 0.0)
+
     def pairing(self, A: Any, B: Any) -> Matrix:
-        return _dots(A, B)
+        return dot_products(A, B)
 
     def of_pairing(self, values: NDArray[Any]) -> NDArray[Any]:
         return self._power(self.gamma * values + self.coef0)
@@ -150,7 +101,7 @@ class Polynomial(NamedKernel):
         sizes = np.sqrt(squared_norms(B))
         for start in range(0, A.shape[0], ROWS_AT_ONCE):
             rows = A[start : start + ROWS_AT_ONCE]
-            base = self.gamma * _dots(rows, B) + self.coef0
+            base = self.gamma * dot_products(rows, B) + self.coef0
             least = self.gamma * np.sqrt(squared_norms(rows))[:, None] * sizes + abs(self.coef0)
             if (below := base < -ROUNDING * least).any():
                 i, j = (int(place[0]) for place in np.nonzero(below))
@@ -162,53 +113,44 @@ class Polynomial(NamedKernel):
 
     def sizes(self, A: Any) -> NDArray[np.float64]:
         """Sizes by Cauchy and Schwarz: gamma |a||b| + |c| <= sqrt((gamma |a|^2 + |c|) (gamma |b|^2 + |c|))."""
-        return (self.gamma * squared_norms(A) + abs(self.coef0)) ** (0.5 * self.degree)
+        return np.asarray((self.gamma * squared_norms(A) + abs(self.coef0)) ** (0.5 * self.degree))
 
     def rounding(self, n_terms: int) -> float:
         return (self.degree * (n_terms + 4) + 8) * UNIT_ROUNDOFF
 
 
 @dataclass(frozen=True)
-class RBF(NamedKernel):
+class RBF(RadialKernel):
     name: ClassVar[str] = "rbf"
-    shift_invariant: ClassVar[bool] = True
-    gamma: float = 1.0
+    gamma: Gamma = 1.0
 
-    def pairing(self, A: Any, B: Any) -> Matrix:
-        return _squared_distances(A, B)
+    @staticmethod
+    def gamma_of(sigma: float) -> float:
+        return 1.0 / (2.0 * sigma**2)
 
     def of_pairing(self, values: NDArray[Any]) -> NDArray[Any]:
-        return np.exp(-self.gamma * values)
+        return np.asarray(np.exp(-self.gamma * values))
 
-    def diag(self, A: Any) -> NDArray[np.float64]:
-        return np.ones(A.shape[0])
-
-    def sizes(self, A: Any) -> float:
-        return 1.0
-
-    def rounding(self, n_terms: int) -> float:
-        return _rounding_of_distances(n_terms)
+    def slope(self) -> float:
+        return float(np.sqrt(self.gamma))
 
     def rounding_of_products(self, squared_norms: NDArray[np.float64], n_terms: int) -> NDArray[np.float64]:
         """A squared distance is off by 2 (n + 3) u (|a|^2 + |b|^2), and by no more than its relative error allows."""
         absolute = 2.0 * (n_terms + 3) * UNIT_ROUNDOFF * self.gamma * squared_norms
-        return np.minimum(absolute, 0.5 * _relative_error_of_products(n_terms))
-
-    def exact_block(self, A: Any, B: Any) -> Matrix:
-        return self.of_pairing(_exact_distances(A, B))
+        return np.asarray(np.minimum(absolute, 0.5 * relative_error_of_products(n_terms)))
 
 
 @dataclass(frozen=True)
 class Laplacian(NamedKernel):
     name: ClassVar[str] = "laplacian"
     shift_invariant: ClassVar[bool] = True
-    gamma: float = 1.0
+    gamma: Gamma = 1.0
 
     def pairing(self, A: Any, B: Any) -> Matrix:
         return np.asarray(manhattan_distances(_wide(A), _wide(B)))
 
     def of_pairing(self, values: NDArray[Any]) -> NDArray[Any]:
-        return np.exp(-self.gamma * values)
+        return np.asarray(np.exp(-self.gamma * values))
 
     def diag(self, A: Any) -> NDArray[np.float64]:
         return np.ones(A.shape[0])
@@ -221,53 +163,37 @@ class Laplacian(NamedKernel):
 
 
 @dataclass(frozen=True)
-class Exponential(NamedKernel):
+class Exponential(RadialKernel):
     name: ClassVar[str] = "exponential"
-    shift_invariant: ClassVar[bool] = True
-    gamma: float = 1.0
-
-    def pairing(self, A: Any, B: Any) -> Matrix:
-        return _squared_distances(A, B)
+    gamma: Gamma = 1.0
 
     def of_pairing(self, values: NDArray[Any]) -> NDArray[Any]:
         return np.asarray(np.exp(-self.gamma * np.sqrt(values)))
 
-    def diag(self, A: Any) -> NDArray[np.float64]:
-        return np.ones(A.shape[0])
-
-    def sizes(self, A: Any) -> float:
-        return 1.0
-
-    def rounding(self, n_terms: int) -> float:
-        return _rounding_of_distances(n_terms)
-
     def rounding_of_products(self, squared_norms: NDArray[np.float64], n_terms: int) -> NDArray[np.float64]:
         """Like `RBF`; the root of a squared distance s >= NEAR_SHARE (|a|^2 + |b|^2) is off by the error of s over 2 sqrt(s)."""
         absolute = (n_terms + 3) * UNIT_ROUNDOFF * self.gamma * np.sqrt(squared_norms / NEAR_SHARE)
-        return np.minimum(absolute, 0.5 * _relative_error_of_products(n_terms))
-
-    def exact_block(self, A: Any, B: Any) -> Matrix:
-        return self.of_pairing(_exact_distances(A, B))
+        return np.asarray(np.minimum(absolute, 0.5 * relative_error_of_products(n_terms)))
 
 
 @dataclass(frozen=True)
 class Sigmoid(NamedKernel):
     name: ClassVar[str] = "sigmoid"
     definite: ClassVar[bool] = False  # type: ignore[misc]
-    gamma: float = 1.0
+    gamma: Gamma = 1.0
     coef0: float = 0.0
 
     def pairing(self, A: Any, B: Any) -> Matrix:
-        return _dots(A, B)
+        return dot_products(A, B)
 
     def of_pairing(self, values: NDArray[Any]) -> NDArray[Any]:
-        return np.tanh(self.gamma * values + self.coef0)
+        return np.asarray(np.tanh(self.gamma * values + self.coef0))
 
     def diag(self, A: Any) -> NDArray[np.float64]:
-        return np.tanh(self.gamma * squared_norms(A) + self.coef0)
+        return np.asarray(np.tanh(self.gamma * squared_norms(A) + self.coef0))
 
     def sizes(self, A: Any) -> NDArray[np.float64]:
-        return np.sqrt(1.0 + self.gamma * squared_norms(A) + abs(self.coef0))
+        return np.asarray(np.sqrt(1.0 + self.gamma * squared_norms(A) + abs(self.coef0)))
 
     def rounding(self, n_terms: int) -> float:
         return (n_terms + 16) * UNIT_ROUNDOFF
@@ -275,4 +201,4 @@ class Sigmoid(NamedKernel):
 
 def polynomial_dimension(n_features: int, degree: int, homogeneous: bool = False) -> int:
     """How many features the polynomial kernel has: (n + d - 1 choose d) of degree d, (n + d choose d) up to degree d."""
-    return comb(n_features + degree - (1 if homogeneous else 0), degree)
+    return math.comb(n_features + degree - (1 if homogeneous else 0), degree)

@@ -13,10 +13,9 @@ from __future__ import annotations
 
 import queue
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,12 +24,14 @@ from maxmargin.backends import Backend
 from maxmargin.certificates import combine
 from maxmargin.control import Control, Stop
 from maxmargin.formulations import DualProblem
-from maxmargin.gram import NO_CENTRE, Gram, rounding_of_distances, terms_of
-from maxmargin.kernels import Kernel, NamedKernel, rough_squared_norms
-from maxmargin.model_selection.tasks import Answers, Task
+from maxmargin.gram import Gram, rounding_of_distances
+from maxmargin.kernels import Kernel, NamedKernel
+from maxmargin.model_selection.answers import Answer, Answers
+from maxmargin.samples import Samples
 from maxmargin.solution import Solution, Status
 from maxmargin.solvers import FAST, block_smo
-from maxmargin.training import make_case, settle
+from maxmargin.tasks import Task
+from maxmargin.training import Outcome, make_case, settle
 
 Mask = NDArray[np.bool_]
 
@@ -58,13 +59,16 @@ class Fit:
 
 @dataclass(frozen=True)
 class Grid:
-    """A grid to fit: `points` are the parameters other than the kernel's, in an order in which each solution helps the next."""
+    """A grid to fit: `task(fold, point)` is the task of a fold for a point of the parameters other than the kernel's; the points
+    are in an order in which each solution helps the next, the samples in the order of the kernel matrix."""
 
-    task: Task
-    X: Any
+    task: Callable[[int, int], Task]
+    n_folds: int
+    n_points: int
+    segments: tuple[int, ...]
+    samples: Samples
     kernels: Sequence[Kernel]
-    points: Sequence[Mapping[str, float]]
-    folds: Sequence[Mask]
+    answer: Answer
     score: Callable[[Answers, Mask], float]
     backend: Backend
     stop: Stop
@@ -73,19 +77,19 @@ class Grid:
     hopeless: Callable[[int, int], bool] | None = None
 
     def __len__(self) -> int:
-        return len(self.kernels) * len(self.points) * len(self.folds)
+        return len(self.kernels) * self.n_points * self.n_folds
 
     def run(self, control: Control) -> Generator[Fit, None, None]:
         """Yield the fits as they are done, until all are done or the control ends the run."""
-        n = self.X.shape[0]
+        n = len(self.samples)
         with self.backend.session(n * n):
             side_by_side = n <= LARGEST_WHOLE_MATRIX and isinstance(self.kernels[0], NamedKernel)
             yield from self._run_side_by_side(control) if side_by_side else self._run_in_turn(control)
 
     def _run_in_turn(self, control: Control) -> Iterator[Fit]:
         for k, kernel in self._turns():
-            gram = self.backend.gram(kernel, self.X, np.dtype(np.float32), self.cache_bytes, self.task.edges)
-            for fold in range(len(self.folds)):
+            gram = self.backend.gram(kernel, self.samples, np.dtype(np.float32), self.cache_bytes, self.segments)
+            for fold in range(self.n_folds):
                 yield from self._chain(k, gram, fold, control.share())
 
     def _run_side_by_side(self, control: Control) -> Iterator[Fit]:
@@ -93,9 +97,9 @@ class Grid:
         more kernels only if there are more threads than chains."""
         done: queue.SimpleQueue[Fit] = queue.SimpleQueue()
         assert isinstance(self.kernels[0], NamedKernel)
-        pairing = self.backend.pairing(self.kernels[0], self.X)
+        pairing = self.backend.pairing(self.kernels[0], self.samples)
         threads = self.backend.n_threads
-        few = max(threads, len(self.folds) - threads + 1)  # with fewer chains left a thread would soon be idle
+        few = max(threads, self.n_folds - threads + 1)  # with fewer chains left a thread would soon be idle
 
         def chain(k: int, gram: Gram, fold: int) -> None:
             for fit in self._chain(k, gram, fold, control.share()):
@@ -112,10 +116,11 @@ class Grid:
                 free = next((one for one in readers if all(future.done() for future in one[1])), None)
                 if free is not None:
                     readers.remove(free)
-                rounding = kernel.rounding(terms_of(self.X)) + self._rounding_of_distances(kernel)
-                gram = self.backend.whole(kernel, pairing, self.task.edges, rounding, free[0] if free else None)
+                rounding = kernel.rounding(self.samples.n_terms) + self._rounding_of_distances(kernel)
+                gram = self.backend.whole(kernel, pairing, self.segments, rounding, free[0] if free else None)
                 self._check_entries(gram, kernel)
-                chains = [pool.submit(chain, k, gram.view(), fold) for fold in range(len(self.folds))]
+                everything = tuple(range(len(self.segments) - 1))
+                chains = [pool.submit(chain, k, gram.restrict(everything), fold) for fold in range(self.n_folds)]
                 readers.append((gram, chains))
                 running.update(chains)
             yield from self._wait(running, 0, done)
@@ -125,14 +130,15 @@ class Grid:
         kernel sums)."""
         if not kernel.shift_invariant:
             return 0.0
-        farthest = self.X[[int(rough_squared_norms(self.X).argmax())]]
-        return 2.0 * float(np.max(rounding_of_distances(kernel, NO_CENTRE, farthest, farthest, np.ones((1, 1)))))
+        farthest = self.samples.take(np.array([self.samples.squared_norms().argmax()]))
+        return 2.0 * float(np.max(rounding_of_distances(kernel, farthest, farthest, np.ones((1, 1)))))
 
     def _check_entries(self, gram: Gram, kernel: NamedKernel) -> None:
         """Compare some entries of the matrix, which certificates read, with entries computed independently."""
-        n = self.X.shape[0]
+        n = len(self.samples)
         rows, columns = np.random.default_rng(n).integers(n, size=(2, CHECKED_ENTRIES)).astype(np.int32)
-        fresh, kept = kernel.block(self.X[rows], self.X[columns]), gram.entries(rows, columns)
+        fresh = self.samples.take(rows).block(kernel, self.samples.take(columns))
+        kept = gram.in_float64().block(rows, columns)
         off = float(np.abs(fresh - kept).max())
         if off > LARGEST_DIFFERENCE * max(1.0, float(np.abs(fresh).max())):
             raise ArithmeticError(f"a kernel matrix of the grid is off by {off:.3g}, and nothing that it proves would hold")
@@ -158,32 +164,33 @@ class Grid:
 
     def _chain(self, k: int, gram: Gram, fold: int, control: Control) -> Iterator[Fit]:
         """Fit all points of one kernel on one fold."""
-        held_out, parts = self.folds[fold], self.task.parts(gram)
-        last = None
-        for point, parameters in enumerate(self.points):
+        last: list[Outcome] | None = None
+        for point in range(self.n_points):
             if control.ended() is not None:
                 return
             if self.hopeless is not None and self.hopeless(k, point):
                 yield Fit(k, point, fold, np.nan, np.nan, None, np.nan, np.nan)
                 continue
             started = time.perf_counter()
-            problems = self.task.formulate(held_out, parameters)
+            task = self.task(fold, point)
             if last is None:
-                claims = [self._begin(*one, control) for one in zip(problems, parts, strict=True)]
+                parts = task.parts(gram)
+                claims = [self._begin(*one, control) for one in zip(task.problems, parts, strict=True)]
             else:
-                claims = [self._go_on(*one, control) for one in zip(problems, parts, *last, strict=True)]
-            cases = [make_case(*one) for one in zip(problems, parts, strict=True)]
-            trained = [settle(FAST, *one, self.backend, self.stop, control) for one in zip(cases, claims, strict=True)]
-            solutions, proofs = [solution for solution, _ in trained], [proof for _, proof in trained]
-            trouble = [solution.status for solution in solutions if not solution.status.converged]
+                claims = [self._go_on(*one, control) for one in zip(task.problems, parts, last, strict=True)]
+            cases = [make_case(*one, task.kept_levels) for one in zip(task.problems, parts, strict=True)]
+            outcomes = [settle(FAST, *one, self.backend, self.stop, control) for one in zip(cases, claims, strict=True)]
+            trouble = [one.solution.status for one in outcomes if not one.solution.status.converged]
             if trouble and control.ended() is not None:  # the fit was ended early
                 return
             fitted = time.perf_counter()
-            answers = self.task.answer(problems, solutions, proofs, held_out, self.kernels[k], self.X, self.backend)
-            score = self.score(answers, held_out)
+            answers = self.answer(task, outcomes, self.kernels[k], self.samples, self.backend)
+            assert task.held_out is not None
+            score = self.score(answers, task.held_out)
+            proofs = [one.proof for one in outcomes]
             gap = proofs[0].relative_gap if len(proofs) == 1 else combine(proofs, np.empty(0)).relative_gap
-            status = trouble[0] if trouble else solutions[0].status
-            last = (problems, solutions)
+            status = trouble[0] if trouble else outcomes[0].solution.status
+            last = outcomes
             yield Fit(k, point, fold, score, gap, status, fitted - started, time.perf_counter() - fitted)
 
     def _begin(self, problem: DualProblem, gram: Gram, control: Control) -> Solution:
@@ -195,17 +202,17 @@ class Grid:
             for share in (SHARE_OF_FIRST_GUESS, 1.0):
                 support = np.flatnonzero(point).astype(np.int32)[:: round(1.0 / share)]
                 gradient = problem.linear.copy()
-                gram.accumulate(support, point[support] / share, gradient)
+                gram.accumulate(support, point[None, support] / share, gradient[None])
                 if share < 1.0:
                     point = problem.vertex(gradient)
             if problem.violation(point, gradient) < problem.violation(np.zeros(len(problem)), problem.linear):
                 start, known = point, (point, gradient)
         return block_smo.solve(problem, gram, self.backend, self.stop, control, start, known)
 
-    def _go_on(self, problem: DualProblem, gram: Gram, before: DualProblem, solution: Solution, control: Control) -> Solution:
+    def _go_on(self, problem: DualProblem, gram: Gram, last: Outcome, control: Control) -> Solution:
         """Solve the next problem of a chain from the solution of the one before; in float64 if that was in float64."""
-        beta, gradient = solution.beta, solution.gradient
-        if solution.arithmetic.startswith("float64"):
+        before, beta, gradient = last.problem, last.solution.beta, last.solution.gradient
+        if last.solution.arithmetic.startswith("float64"):
             gram = gram.in_float64()
         start, r = problem.carry_over(before, beta, gradient)
         known = r * beta, problem.gradient_at_multiple(r, before, beta, gradient)

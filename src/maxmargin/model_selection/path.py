@@ -13,7 +13,7 @@ from sklearn.base import clone
 
 from maxmargin.certificates import Certificate
 from maxmargin.estimators import SVC, SVR, NuSVR
-from maxmargin.estimators.base import KernelMachine
+from maxmargin.estimators.base import KernelMachine, fit_each
 from maxmargin.model_selection.axes import numbers
 
 
@@ -68,11 +68,7 @@ def C_path(
     if not isinstance(machine, KernelMachine) or not hasattr(machine, "C"):
         raise TypeError(f"estimator={estimator!r}: must be a machine of maxmargin that has a C, such as SVC or SVR")
     machine.set_params(warm_start=True)
-    machines = []
-    with machine._keeping_the_kernel_matrix():
-        for C in values:
-            machine.set_params(C=C).fit(X, y, sample_weight)
-            machines.append(machine._snapshot())
+    machines = fit_each(machine, [{"C": C} for C in values], X, y, sample_weight)
     test_X, test_y = (X, y) if validation_set is None else validation_set
     scores = np.array([one.score(test_X, test_y) for one in machines])
     return Path(np.array(values), tuple(machines), scores)

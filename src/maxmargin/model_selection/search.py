@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import rankdata
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, RegressorMixin, is_classifier
@@ -23,11 +22,17 @@ from maxmargin.backends import make_backend
 from maxmargin.callbacks import ProgressBar
 from maxmargin.control import Control, Progress, Stop
 from maxmargin.estimators import SVC, SVR, validation
-from maxmargin.kernels import centre_of, make_kernel
+from maxmargin.estimators.base import check_parameters, resolve_kernel
+from maxmargin.estimators.parameters import NestedParameters
+from maxmargin.formulations import Loss, costs, make_loss
+from maxmargin.kernels import Kernel, is_precomputed, make_kernel
+from maxmargin.model_selection.answers import Answer, Answers, ClassAnswers, ValueAnswers, class_answers, value_answers
 from maxmargin.model_selection.axes import geometric_or_given, numbers
 from maxmargin.model_selection.grid import Fit, Grid
-from maxmargin.model_selection.tasks import Answers, ClassAnswers, Classification, Regression, Task, ValueAnswers
+from maxmargin.multiclass import JOINT_STRATEGY
+from maxmargin.samples import Samples
 from maxmargin.solution import Status
+from maxmargin.tasks import ByClass, ClassificationTask, CostMachine, RegressionTask, Task, Tube
 
 Vector = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -41,7 +46,7 @@ ROUNDING = 1e-12  # rounding error of a mean score
 BEST = ("best_estimator_", "best_index_", "best_score_", "best_params_")
 
 
-class GridSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
+class GridSearch(MetaEstimatorMixin, NestedParameters, BaseEstimator):  # type: ignore[misc]
     """The base class of SVCCV and SVRCV, which add the machine and its task."""
 
     status_: Status
@@ -52,8 +57,8 @@ class GridSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         """The machine with all parameters except those of the grid."""
 
     @abstractmethod
-    def _task(self, template: Any, y: Any, weights: Vector) -> tuple[Task, NDArray[Any]]:
-        """The learning task, and the targets."""
+    def _learning(self, y: Any) -> _Learning:
+        """What the machines of the grid learn."""
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None, groups: Any = None) -> Self:
         """Fit the grid, then the best machine on all samples.
@@ -66,31 +71,41 @@ class GridSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         callbacks = [*(self.callbacks or ()), *([ProgressBar()] if self.verbose else ())]
         control = Control(self.max_seconds, callbacks=callbacks)
         template = self._template()
-        template._check_parameters()
-        samples, y = validation.samples(template, X, y, reset=True, numeric_targets=not is_classifier(template))
+        check_parameters(template)
+        X_seen, y = validation.samples(template, X, y, reset=True, numeric_targets=not is_classifier(template))
         self._take_features_over(template)
-        weights = validation.sample_weights(sample_weight, samples)
-        task, targets = self._task(template, y, weights)
-        unweighted = sample_weight is None
-        axes, points = self._axes(template, samples, None if unweighted else weights)
-        folds = self._folds(samples, targets, groups, task)
+        weights = validation.sample_weights(sample_weight, X_seen)
+        own_weights = None if sample_weight is None else weights
+        learning = self._learning(y)
+        learning.require_trainable(weights)
+        samples, axes, points = self._axes(template, X_seen, own_weights)
+        folds = self._folds(X_seen, groups, learning, weights)
         results = _Results(axes, points, len(folds))
-        ordered = samples[np.ix_(task.order, task.order)] if self.kernel == "precomputed" else samples[task.order]
-        if self.kernel == "linear" and template.fit_intercept and not sp.issparse(samples):
-            ordered = ordered - centre_of(ordered)  # saves digits where one feature is large
+        order = learning.order
+        samples = samples if order is None else samples.take(order)
+        if make_kernel(self.kernel).explicit and template.fit_intercept:
+            samples = samples.around(samples.middle())  # saves digits where one feature is large
         kernels = [make_kernel(self.kernel, gamma, float(self.coef0), self.degree) for gamma in axes["gamma"]]
         for kernel in kernels:
-            kernel.require_defined(ordered, ordered)
+            samples.require_defined(kernel, samples)
+
+        def task(fold: int, point: int) -> Task:
+            held_out = folds[fold]
+            made = learning.task(points[point], np.where(held_out, 0.0, weights))
+            return made.without(held_out if order is None else held_out[order])
+
         grid = Grid(
             task,
-            ordered,
+            len(folds),
+            len(points),
+            learning.segments,
+            samples,
             kernels,
-            points,
-            folds,
-            self._scorer(is_classifier(template), ordered, targets[task.order], None if unweighted else weights[task.order]),
+            learning.answer,
+            self._scorer(is_classifier(template), samples, learning.targets, own_weights, order),
             make_backend(self.backend),
             Stop(self.tol, self.gap_tol),
-            validation.cache_bytes(self.cache_size, enough=8 * len(targets) ** 2),
+            validation.cache_bytes(self.cache_size, enough=8 * len(weights) ** 2),
             results.hopeless if self.reject_hopeless else None,
         )
         control.n_machines = len(grid)
@@ -127,10 +142,12 @@ class GridSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         self.__dict__.update({name: value for name, value in vars(template).items() if name.endswith("_in_")})
 
     def _scorer(
-        self, classifier: bool, X: Any, targets: NDArray[Any], weights: Vector | None
+        self, classifier: bool, samples: Samples, targets: NDArray[Any], weights: Vector | None, order: NDArray[np.intp] | None
     ) -> Callable[[Answers, Mask], float]:
         """A function that scores answers about held-out samples; weighted if the samples are and the scorer can, as in
-        GridSearchCV."""
+        GridSearchCV. Masks and samples are in the order of the kernel matrix, targets and weights in their own."""
+        if order is not None:
+            targets, weights = targets[order], None if weights is None else weights[order]
         scorer = check_scoring(ClassAnswers() if classifier else ValueAnswers(), scoring=self.scoring)
 
         def score(answers: Answers, held_out: Mask) -> float:
@@ -139,27 +156,33 @@ class GridSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
                 return float(np.average(answers.predictions == known, weights=share))
             try:
                 weighted = {} if share is None else {"sample_weight": share}
-                return float(scorer(answers, X[held_out], known, **weighted))
+                return float(scorer(answers, samples.take(np.flatnonzero(held_out)).rows, known, **weighted))
             except TypeError:
-                return float(scorer(answers, X[held_out], known))
+                return float(scorer(answers, samples.take(np.flatnonzero(held_out)).rows, known))
 
         return score
 
-    def _axes(self, template: Any, X: Any, weights: Vector | None) -> tuple[dict[str, list[float]], list[dict[str, float]]]:
-        """The values of each parameter, and the points without gamma in an order in which each solution helps the next."""
-        template._resolve_kernel(X, weights)
+    def _axes(
+        self, template: Any, X: Any, weights: Vector | None
+    ) -> tuple[Samples, dict[str, list[float]], list[dict[str, float]]]:
+        """The samples; the values of each parameter; and the points without gamma in an order in which each solution helps the
+        next."""
+        kernel, samples = resolve_kernel(template, X, weights)
+        if is_precomputed(self.kernel) and X.shape[0] != X.shape[1]:
+            raise ValueError(f"X has shape {X.shape}: with kernel='precomputed' it must be a square matrix")
         axes = {"C": geometric_or_given("Cs", self.Cs, C_RANGE, 1.0), **self._more_axes()}
         points = sorted(ParameterGrid(axes), key=lambda point: (*(point[name] for name in axes if name != "C"), point["C"]))
-        has_gamma = hasattr(template.kernel_, "gamma")
-        gammas = self.gammas if has_gamma or not isinstance(self.gammas, Integral) else [template.gamma_]
-        return {**axes, "gamma": geometric_or_given("gammas", gammas, GAMMA_RANGE, template.gamma_)}, points
+        gamma = float(getattr(kernel, "gamma", 1.0))
+        gammas = self.gammas if hasattr(kernel, "gamma") or not isinstance(self.gammas, Integral) else [gamma]
+        return samples, {**axes, "gamma": geometric_or_given("gammas", gammas, GAMMA_RANGE, gamma)}, points
 
     def _more_axes(self) -> dict[str, list[float]]:
         return {}
 
-    def _folds(self, X: Any, targets: NDArray[Any], groups: Any, task: Task) -> list[Mask]:
-        """The samples that each fold holds out, in the order of the kernel matrix."""
-        splits = check_cv(self.cv, targets, classifier=isinstance(task, Classification)).split(X, targets, groups)
+    def _folds(self, X: Any, groups: Any, learning: _Learning, weights: Vector) -> list[Mask]:
+        """The samples that each fold holds out."""
+        targets = learning.targets
+        splits = check_cv(self.cv, targets, classifier=isinstance(learning, _Classification)).split(X, targets, groups)
         folds = []
         for train, test in splits:
             held_out = np.zeros(len(targets), dtype=bool)
@@ -169,8 +192,8 @@ class GridSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
                     f"cv={self.cv!r}: each split must put every sample into one of its two parts, once "
                     "(use GridSearchCV for splits that leave samples out or repeat them)"
                 )
-            folds.append(held_out[task.order])
-            if not task.can_train_without(folds[-1]):
+            folds.append(held_out)
+            if not learning.can_train(np.where(held_out, 0.0, weights)):
                 raise ValueError(
                     f"cv={self.cv!r}: fold {len(folds) - 1} leaves samples of one class only, or none with a weight, to train "
                     "on; use fewer folds, StratifiedKFold, or shuffle=True"
@@ -225,8 +248,8 @@ class GridSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = self.kernel != "precomputed"
-        tags.input_tags.pairwise = self.kernel == "precomputed"
+        tags.input_tags.sparse = not is_precomputed(self.kernel)
+        tags.input_tags.pairwise = is_precomputed(self.kernel)
         return tags
 
 
@@ -270,10 +293,10 @@ class SVCCV(ClassifierMixin, GridSearch):  # type: ignore[misc]
         scoring: Any = None,
         refit: bool = True,
         reject_hopeless: bool = False,
-        kernel: str = "rbf",
+        kernel: str | Kernel = "rbf",
         degree: float = 3,
         coef0: float = 0.0,
-        loss: str = "hinge",
+        loss: str | Loss = "hinge",
         class_weight: Any = None,
         multi_class: str = "ovo",
         fit_intercept: bool = True,
@@ -321,9 +344,14 @@ class SVCCV(ClassifierMixin, GridSearch):  # type: ignore[misc]
             backend=self.backend,
         )
 
-    def _task(self, template: Any, y: Any, weights: Vector) -> tuple[Task, NDArray[Any]]:
+    def _learning(self, y: Any) -> _Learning:
+        if self.multi_class == JOINT_STRATEGY:
+            raise ValueError(
+                f"multi_class={self.multi_class!r}: a grid is one of binary machines (use multi_class='ovo' or 'ovr', or "
+                "sklearn.model_selection.GridSearchCV)"
+            )
         self.classes_, labels = validation.classes_and_labels(y)
-        return Classification(template, self.classes_, labels, weights), y
+        return _Classification(self, y, self.classes_, labels)
 
     def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
         """The decision values of the best machine."""
@@ -351,10 +379,10 @@ class SVRCV(RegressorMixin, GridSearch):  # type: ignore[misc]
         scoring: Any = None,
         refit: bool = True,
         reject_hopeless: bool = False,
-        kernel: str = "rbf",
+        kernel: str | Kernel = "rbf",
         degree: float = 3,
         coef0: float = 0.0,
-        loss: str = "epsilon_insensitive",
+        loss: str | Loss = "epsilon_insensitive",
         fit_intercept: bool = True,
         tol: float = 1e-3,
         gap_tol: float | None = 1e-3,
@@ -400,13 +428,69 @@ class SVRCV(RegressorMixin, GridSearch):  # type: ignore[misc]
     def _more_axes(self) -> dict[str, list[float]]:
         return {"epsilon": numbers("epsilons", self.epsilons, zero_ok=True)}
 
-    def _task(self, template: Any, y: Any, weights: Vector) -> tuple[Task, NDArray[Any]]:
-        targets = validation.finite_targets(template, y)
-        return Regression(template, targets, weights), targets
+    def _learning(self, y: Any) -> _Learning:
+        return _Regression(self, validation.finite_targets(self, y))
 
     def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """The score of the best machine by `scoring`; R^2 by default."""
         return self._score(X, y, sample_weight)
+
+
+class _Learning(ABC):
+    """What the machines of a grid learn: a task for each point of the grid and each set of training samples. Weights are in the
+    order of the samples, zero for those that are held out."""
+
+    targets: NDArray[Any]
+    order: NDArray[np.intp] | None = None
+    segments: tuple[int, ...]
+    answer: Answer
+
+    @abstractmethod
+    def task(self, parameters: Mapping[str, float], weights: Vector) -> Task: ...
+
+    @abstractmethod
+    def require_trainable(self, weights: Vector) -> None:
+        """Raise a ValueError if these weights leave too little to train on."""
+
+    def can_train(self, weights: Vector) -> bool:
+        try:
+            self.require_trainable(weights)
+        except ValueError:
+            return False
+        return True
+
+
+class _Classification(_Learning):
+    def __init__(self, search: SVCCV, y: NDArray[Any], classes: NDArray[Any], labels: NDArray[np.intp]) -> None:
+        self._search, self._classes, self._labels = search, classes, labels
+        self._by_class = ByClass.of(labels, len(classes), search.multi_class)
+        self.targets, self.order, self.segments = y, self._by_class.order, self._by_class.edges
+        self.answer = class_answers(classes)
+
+    def _shares(self, weights: Vector) -> Vector:
+        factors = validation.class_weights(self._search.class_weight, self._classes, self._labels, weights)
+        return np.asarray(weights * factors[self._labels])
+
+    def task(self, parameters: Mapping[str, float], weights: Vector) -> Task:
+        search = self._search
+        machine = CostMachine(float(parameters["C"]), make_loss(search.loss), search.fit_intercept)
+        return ClassificationTask(self._by_class, self._shares(weights)[self._by_class.order], machine, search.multi_class)
+
+    def require_trainable(self, weights: Vector) -> None:
+        validation.require_two_classes(self._labels, self._shares(weights))
+
+
+class _Regression(_Learning):
+    def __init__(self, search: SVRCV, targets: Vector) -> None:
+        self._search, self.targets, self.segments = search, targets, (0, len(targets))
+        self.answer = value_answers
+
+    def task(self, parameters: Mapping[str, float], weights: Vector) -> Task:
+        tube = Tube(float(parameters["epsilon"]), make_loss(self._search.loss), self._search.fit_intercept)
+        return RegressionTask(self.targets, costs(float(parameters["C"]), weights), tube)
+
+    def require_trainable(self, weights: Vector) -> None:
+        validation.require_weight(weights)
 
 
 class _Results:

@@ -29,12 +29,15 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from maxmargin.backends import NEVER, Backend, Limit, MeasuredViolation, Violation
-from maxmargin.control import Control, Stop, fraction_done
+from maxmargin.backends import NEVER, Backend, Limit, MeasuredViolation, Part, Point, Violation
+from maxmargin.backends.point import add_to_gradient, support_of
+from maxmargin.control import Control, Stop
 from maxmargin.formulations import DualProblem
 from maxmargin.gram import Gram
 from maxmargin.solution import Solution, Status, Trace
@@ -80,89 +83,88 @@ def solve(
 ) -> Solution:
     """Minimise `problem` over the kernel matrix `gram` from `start` (None: from the problem's own start). `known` is a point near
     the start and the gradient at that point; by default the point is zero, where the gradient is the linear term."""
-    if start is not None:
-        beta = problem.feasible(start)
-    elif problem.start is None:
-        beta = np.zeros(len(problem))
-    else:
-        beta = problem.start.copy() if len(problem) <= TILE else _promising_start(problem, problem.start, gram)
-    point, gradient = (np.zeros(len(problem)), problem.linear) if known is None else known
-    run = _Run(problem, gram, backend, stop.tol, control, beta, gradient.copy())
-    run.add_to_gradient(*_support(beta - point))
+    beta = _start(problem, gram) if start is None else problem.feasible(start)
+    near, gradient = (np.zeros(len(problem)), problem.linear) if known is None else known
+    point = backend.place(problem, gram, near.copy(), gradient.copy())
+    point.move(np.arange(len(problem), dtype=np.int32), beta)
+    run = _Run(point, backend, stop, control)
     if gram.is_tile and problem.shift is None:
-        status = _solve_whole(run, stop)
+        status = _solve_whole(run)
     elif len(problem) <= TILE and gram.dtype == np.float64:
-        status = _solve_one_tile(run, stop, POLISHED_VIOLATION if np.isfinite(stop.tol) else None)
+        status = _solve_one_tile(run, POLISHED_VIOLATION if np.isfinite(stop.tol) else None)
     else:
-        status = run.iterate(stop)
-    run.gram.release()
+        status = run.iterate()
+    run.point.gram.release()
     if run.indefinite and status is Status.CONVERGED:
         status = Status.STATIONARY
-    found = run.beta, run.gradient, status, run.violation.value, run.steps, run.record.trace
-    return Solution(*found, f"{run.gram.dtype} kernel", run.up_to_date)
+    end = run.point.collect()
+    found = end.beta, end.gradient, status, run.violation.value, run.steps, run.record.trace
+    return Solution(*found, f"{run.point.gram.dtype} kernel", run.point.up_to_date)
 
 
-def _promising_start(problem: DualProblem, start: Vector, gram: Gram) -> Vector:
-    """The point to which a step of Frank and Wolfe's method leads from a few samples that stand for all. In problems with sums to
-    keep, many variables end at a bound; this step tells which."""
+def _start(problem: DualProblem, gram: Gram) -> Vector:
+    """The point to begin from. In problems with sums to keep, many variables end at a bound. A step of Frank and Wolfe's method
+    from a few samples, which stand for all, tells which."""
+    if problem.start is None:
+        return np.zeros(len(problem))
+    if len(problem) <= TILE:
+        return problem.start.copy()
     rng = np.random.default_rng(0)
     few = [
         rng.permutation(np.arange(g.start, g.stop, dtype=np.int32)[problem.upper[g] > problem.lower[g]])[:SAMPLES_FOR_START]
         for g in problem.groups
     ]
-    weights = [np.full(len(some), start[g].sum() / max(len(some), 1)) for some, g in zip(few, problem.groups, strict=True)]
+    totals = [problem.start[g].sum() for g in problem.groups]
+    weights = [np.full(len(some), total / max(len(some), 1)) for some, total in zip(few, totals, strict=True)]
     gradient = problem.linear.copy()
-    gram.accumulate(np.concatenate(few), np.concatenate(weights), gradient)
+    gram.accumulate(np.concatenate(few), np.concatenate(weights)[None], gradient[None])
     return problem.vertex(gradient)
 
 
-def _solve_whole(run: _Run, stop: Stop) -> Status:
+def _solve_whole(run: _Run) -> Status:
     """Minimise over all variables at once, with the whole kernel matrix in memory: in float32 as long as rounding errors stay
     below tol, else in float64."""
-    error = max(ENTRY_ROUNDING * run.gram.largest_diagonal(), TINY)
-    largest_norm = INNER_REDUCTION * stop.tol / error  # of beta, for float32
-    if run.gram.dtype == np.float32 and np.linalg.norm(run.beta) <= largest_norm:
-        run.tol = (1.0 - INNER_REDUCTION) * stop.tol
-        status = _solve_one_tile(run, stop)
-        if not status.converged or (np.linalg.norm(run.beta) <= largest_norm and run.tol >= 0.5 * stop.tol):
+    tol = run.stop.tol
+    error = max(ENTRY_ROUNDING * run.largest_diagonal, TINY)
+    largest_norm = INNER_REDUCTION * tol / error  # of beta, for float32
+    if run.point.gram.dtype == np.float32 and run.norm() <= largest_norm:
+        run.tol = (1.0 - INNER_REDUCTION) * tol
+        status = _solve_one_tile(run)
+        if not status.converged or (run.norm() <= largest_norm and run.tol >= 0.5 * tol):
             return status
-    if run.gram.dtype == np.float32:
-        run.go_on_in_float64()
-    run.tol = min(run.tol, stop.tol)
-    return _solve_one_tile(run, stop)
+    if run.point.gram.dtype == np.float32:
+        run.point = run.point.in_float64()
+    run.tol = min(run.tol, tol)
+    return _solve_one_tile(run)
 
 
-def _solve_one_tile(run: _Run, stop: Stop, polish: float | None = None) -> Status:
+def _solve_one_tile(run: _Run, polish: float | None = None) -> Status:
     """Minimise over all variables at once to tol, then to `polish` if it is given: Newton steps make that nearly free on a small
     tile."""
     everything = np.arange(len(run.problem), dtype=np.int32)
-    tile = run.gram.tile(everything, run.problem.shift)
-    for iteration in itertools.count():
-        before = run.beta.copy(), run.gradient.copy()
-        steps = run.minimise_tile(tile, run.problem, run.beta, run.gradient, run.tol)
+    tile = run.point.gram.tile(everything, run.problem.shift)
+    part = run.point.take(everything)
+    while True:
+        steps = run.minimise(tile, part, run.tol)
         if run.unbounded:
-            run.beta, run.gradient = before
             return Status.UNBOUNDED
-        run.measure()
+        run.put(everything, part)
         if polish is not None and run.violation.value <= run.tol:
-            _polish(run, tile, polish)
+            better = part.copy()
+            run.minimise(tile, better, polish, 10 * len(everything) + 100)
+            run.put(everything, better)
+            if run.violation.value > run.tol:  # the violation does not fall with every step, and the steps ran out too early
+                run.put(everything, part)
+            else:
+                part = better
             polish = None
-        ended, within = run.ended(iteration, stop), run.violation.value <= run.tol
-        if within and ended is not Status.NOT_SEPARABLE and run.close_enough(stop):
+        ended, within = run.ended(), run.violation.value <= run.tol
+        if within and ended is not Status.NOT_SEPARABLE and run.close_enough():
             return Status.CONVERGED
         if ended is not None:
             return ended
         if not within and (steps == 0 or run.record.stalled):
             return run.control.ended() or Status.STALLED
-    raise AssertionError("unreachable")
-
-
-def _polish(run: _Run, tile: object, tolerance: float) -> None:
-    before = run.beta.copy(), run.gradient.copy(), run.violation
-    run.minimise_tile(tile, run.problem, run.beta, run.gradient, tolerance, 10 * len(run.problem) + 100)
-    run.measure()
-    if run.violation.value > run.tol:  # the violation does not fall with every step, and the steps ran out too early
-        run.beta, run.gradient, run.violation = before
 
 
 def solve_small(
@@ -190,13 +192,12 @@ def solve_small(
     if starts is not None:
         for i, part in zip(small, _parts(ends), strict=True):
             beta[part] = problems[i].feasible(starts[i])
-            add_to_gradient(problems[i], grams[i], gradient[part], *_support(beta[part]))
-    results = backend.solve_tiles(
+            support = support_of(beta[part])
+            add_to_gradient(problems[i], grams[i], gradient[part], support, beta[part][support])
+    results = backend.inner.solve_each(
         [grams[i] for i in small],
-        joined,
+        Part(joined, beta, gradient),
         ends,
-        beta,
-        gradient,
         tolerance,
         POLISHED_VIOLATION if exact else tolerance,
         Limit(control.steps_left(STEPS_AT_ONCE), min(control.seconds_left, NEVER)),
@@ -207,7 +208,7 @@ def solve_small(
         gaps = np.add.reduceat(joined.gap_terms(beta, gradient, levels), firsts)
         duals = -0.5 * np.add.reduceat(beta * (gradient + joined.linear), firsts)
         norms = np.sqrt(np.add.reduceat(beta**2, firsts))
-    settled = exact | (KERNEL_ROUNDING * norms * grams[0].largest_diagonal() <= tolerance)
+    settled = exact | (KERNEL_ROUNDING * norms * float(grams[0].diagonal().max()) <= tolerance)
     solutions = {}
     arithmetic = f"{grams[0].dtype} kernel"
     for k, (i, result, part) in enumerate(zip(small, results, _parts(ends), strict=True)):
@@ -226,93 +227,67 @@ def _parts(ends: NDArray[np.intp]) -> list[slice]:
     return [slice(*part) for part in itertools.pairwise([0, *ends.tolist()])]
 
 
-def _support(beta: Vector) -> tuple[Indices, Vector]:
-    """The variables that are not zero, and their values."""
-    support = np.flatnonzero(beta).astype(np.int32)
-    return support, beta[support]
-
-
-def add_to_gradient(problem: DualProblem, gram: Gram, gradient: Vector, rows: Indices, change: Vector) -> None:
-    """Add to `gradient` what a change of the variables `rows` does to it."""
-    if not len(rows):
-        return
-    gram.accumulate(rows, change, gradient)
-    if problem.shift is not None:
-        gradient[rows] += problem.shift[rows] * change
-
-
 def _batchable(problem: DualProblem) -> bool:
     return not problem.hard and problem.split is None and problem.start is None
 
 
 class _Run:
-    """The state of one run: the point beta, the gradient there, and what the run has observed so far."""
+    """One run: the point that it moves, and what it has observed so far. Without a `stop` it is a run over a pool, to `tol`."""
 
-    def __init__(
-        self,
-        problem: DualProblem,
-        gram: Gram,
-        backend: Backend,
-        tol: float,
-        control: Control,
-        beta: Vector,
-        gradient: Vector,
-        pools: bool = True,
-    ) -> None:
-        self.problem, self.gram, self.backend, self.control = problem, gram, backend, control
-        self.tol = tol
-        self.beta, self.gradient = beta, gradient
-        self.up_to_date = True
+    def __init__(self, point: Point, backend: Backend, stop: Stop | None, control: Control, tol: float | None = None) -> None:
+        self.point, self.backend, self.control = point, backend, control
+        self.problem = point.problem
+        self.whole, self.stop = stop is not None, stop or Stop(np.inf if tol is None else tol, None)
+        self.tol = self.stop.tol
         self.steps = 0
         self.lowest_curvature = 0.0
-        self.record = Record(len(problem))
+        self.record = Record(len(point.problem), self.stop, control)
         self.violation: Violation = MeasuredViolation(np.inf, (), 0)
-        self.relative_gap = np.inf
         self._last_violation = np.inf
-        self._worst_violation = 0.0
         self._corrections = 0
         self._tightenings = 0
         self._entry_seconds: float | None = None
+        gram = point.gram
         self._exact = gram.dtype == np.float64  # whether the gradient is exact where it decides anything
-        n = gram.n_samples
-        self._pool_size = max(2 * TILE, int(POOL_SHARE * n)) if pools and n > 4 * TILE and not gram.remembers else 0
+        self._uses_pools = self.whole and gram.n_samples > 4 * TILE and not gram.remembers
+        self._pool_size = max(2 * TILE, int(POOL_SHARE * gram.n_samples))
 
     # --- the loop -------------------------------------------------------------------------------------------------
 
-    def iterate(self, stop: Stop | None = None) -> Status:
-        """Improve working sets until the violation is within tol and the gap within gap_tol. With a `stop` this run is the whole
-        problem: its iterations are recorded and reported, and it ends with an exact gradient. Without one it is a pool."""
+    def iterate(self) -> Status:
+        """Improve working sets until the violation is within tol and the gap within gap_tol. A run over the whole problem is
+        recorded and reported, and ends with an exact gradient; one over a pool is not."""
         for iteration in itertools.count():
             self.measure()
-            ended = self.control.ended() if stop is None else self.ended(iteration, stop)
-            within = self.violation.value <= self.tol and (stop is None or self._exact)
-            if within and ended is not Status.NOT_SEPARABLE and (stop is None or self.close_enough(stop)):
+            ended = self.ended() if self.whole else self.control.ended()
+            within = self.violation.value <= self.tol and (self._exact or not self.whole)
+            if within and ended is not Status.NOT_SEPARABLE and (not self.whole or self.close_enough()):
                 return Status.CONVERGED
             if ended is not None:
                 return ended
-            extra_share = EXTRA_SHARE_IF_CACHED if self.gram.remembers else EXTRA_SHARE
+            extra_share = EXTRA_SHARE_IF_CACHED if self.point.gram.remembers else EXTRA_SHARE
             members, complete = self._choose(self._tile_size(), iteration, extra_share)
             near = self.violation.value <= (CORRECTION_RANGE * self.tol if complete else self.tol)
-            if near and stop is not None and not self._exact:
+            if near and self.whole and not self._exact:
                 moved = self._correct(members, complete)
-            elif complete or not self._pool_size:
+            elif complete or not self._uses_pools:
                 moved = self._improve_tile(members, self._target(members, complete))
             else:
                 moved = self._improve_pool(self._choose(self._pool_size, iteration, EXTRA_SHARE_OF_POOL)[0])
             if self.unbounded:
                 return Status.UNBOUNDED
-            if not self.up_to_date:
+            if not self.point.up_to_date:
                 return Status.MAX_SECONDS
             if not moved or self.record.stalled:
                 return self.control.ended() or Status.STALLED
         raise AssertionError("unreachable")
 
-    def close_enough(self, stop: Stop) -> bool:
+    def close_enough(self) -> bool:
         """Whether the gap is small enough, or cannot be made smaller; if neither, `tol` is lowered for the next iterations."""
-        if stop.close(self.relative_gap) or self.indefinite or self._tightenings == MOST_TIGHTENINGS:
+        if self.stop.close(self.record.relative_gap) or self.indefinite or self._tightenings == MOST_TIGHTENINGS:
             return True
-        tol = stop.tighter(self.tol, self.violation.value, self.relative_gap)
-        if tol <= LEAST_TOLERANCE * self.gram.largest_diagonal() * float(np.abs(self.beta).sum()):
+        tol = self.stop.tighter(self.tol, self.violation.value, self.record.relative_gap)
+        if tol <= LEAST_TOLERANCE * self.largest_diagonal * self.point.sums().mass:
             return True
         self._tightenings += 1
         self.tol = tol
@@ -331,9 +306,7 @@ class _Run:
         return int(min(size, max(affordable, PROBE_SIZE)))
 
     def _choose(self, size: int, seed: int, extra_share: float) -> tuple[Indices, bool]:
-        return self.backend.choose_working_set(
-            self.problem, self.beta, self.gradient, self.violation, NEGLIGIBLE_VIOLATION * self.tol, size, extra_share, seed
-        )
+        return self.point.choose(self.violation, NEGLIGIBLE_VIOLATION * self.tol, size, extra_share, seed)
 
     def _target(self, members: Indices, complete: bool = False) -> float:
         """The violation to which a working set is minimised. A working set is likely to be the last one if it holds all free
@@ -343,35 +316,24 @@ class _Run:
 
     def _improve_tile(self, members: Indices, target: float) -> bool:
         """Minimise over a dense tile; return whether any variable moved."""
-        problem = self.problem.restrict(members)
-        beta, gradient = self.beta[members], self.gradient[members]
-        self.minimise_tile(self._fill_tile(members, problem.shift), problem, beta, gradient, target)
-        return not self.unbounded and self._move(members, beta)
+        part = self.point.take(members)
+        self.minimise(self._fill_tile(members, part.problem.shift), part, target)
+        return not self.unbounded and self._move(members, part.beta)
 
     def _fill_tile(self, members: Indices, shift: Vector | None) -> object:
-        if not self.control.limits_seconds:
-            return self.gram.tile(members, shift)
         begun = time.perf_counter()
-        tile = self.gram.tile(members, shift)
-        self._entry_seconds = (time.perf_counter() - begun) / len(members) ** 2
+        tile = self.point.gram.tile(members, shift)
+        if self.control.limits_seconds:
+            self._entry_seconds = (time.perf_counter() - begun) / len(members) ** 2
         return tile
 
     def _improve_pool(self, members: Indices) -> bool:
         """Minimise over a pool, by the same loop over its members alone; return whether any variable moved."""
-        pool = _Run(
-            self.problem.restrict(members),
-            self.gram.subset(members),
-            self.backend,
-            self._target(members),
-            self.control,
-            self.beta[members],
-            self.gradient[members],
-            pools=False,
-        )
+        pool = _Run(self.point.pool(members), self.backend, None, self.control, self._target(members))
         pool.iterate()
         self.steps += pool.steps
         self.lowest_curvature = min(self.lowest_curvature, pool.lowest_curvature)
-        return self._move(members, pool.beta)
+        return self._move(members, pool.point.collect().beta)
 
     def _correct(self, members: Indices, complete: bool) -> bool:
         """One step of iterative refinement: from the float64 gradient at `members`, minimise over their tile.
@@ -380,86 +342,57 @@ class _Run:
         members do not include all free variables and violators, the float64 gradient is only compared with the present one.
         """
         self._corrections += 1
-        if not self._has_time_for(2 * len(members) * int(np.count_nonzero(self.beta))):
-            self.up_to_date = False
+        if not self._has_time_for(2 * len(members) * self.point.sums().n_support):
+            self.point.up_to_date = False
             return True
-        exact = self._exact_gradient(members)
-        error = SAFETY * float(np.abs(exact - self.gradient[members]).max(initial=0.0))
+        exact = self.point.exact(members)
+        error = SAFETY * float(np.abs(exact - self.point.take(members).gradient).max(initial=0.0))
         if complete and error > NEGLIGIBLE_VIOLATION * self.tol:  # variables outside may be on the wrong side too
-            members = self._band(members, 2.0 * (self.tol + error))
-            exact = self._exact_gradient(members) if len(members) <= LARGEST_TILE else exact
+            members = self.point.band(members, self.violation, 2.0 * (self.tol + error))
+            exact = self.point.exact(members) if len(members) <= LARGEST_TILE else exact
         hopeless = len(members) > LARGEST_TILE or self._corrections > MOST_CORRECTIONS
         if hopeless or (not complete and error > self.tol):
-            self.go_on_in_float64()
+            self.point, self._exact = self.point.in_float64(), True
             return True
-        problem, before = self.problem.restrict(members), self.beta[members]
-        beta = before.copy()
+        part = replace(self.point.take(members), gradient=exact)
+        before = part.beta.copy()
         if complete and not self.unbounded:
             target = INNER_REDUCTION * max(self.tol, INNER_REDUCTION * self.violation.value)
-            self.minimise_tile(self._fill_tile(members, problem.shift), problem, beta, exact, target)
-            self._move(members, beta)
-        self.gradient[members] = exact
-        off = KERNEL_ROUNDING * float(np.linalg.norm(beta - before)) * self.gram.largest_diagonal()
+            self.minimise(self._fill_tile(members, part.problem.shift), part, target)
+            self._move(members, part.beta)
+        self.point.correct(members, part.gradient)
+        off = KERNEL_ROUNDING * float(np.linalg.norm(part.beta - before)) * self.largest_diagonal
         self._exact = off <= NEGLIGIBLE_VIOLATION * self.tol
         return True
 
-    def minimise_tile(
-        self,
-        tile: object,
-        problem: DualProblem,
-        beta: Vector,
-        gradient: Vector,
-        tolerance: float,
-        at_most: int = STEPS_AT_ONCE,
-    ) -> int:
+    def minimise(self, tile: object, part: Part, tolerance: float, at_most: int = STEPS_AT_ONCE) -> int:
         """Solve a tile in place; return the number of steps."""
         limit = Limit(self.control.steps_left(at_most), min(self.control.seconds_left, NEVER))
-        result = self.backend.solve_tile(tile, problem, beta, gradient, tolerance, limit)
+        result = self.backend.inner.solve(tile, part, tolerance, limit)
         self.steps += result.steps
         self.control.steps += result.steps
         self.lowest_curvature = min(self.lowest_curvature, result.lowest_curvature)
         return result.steps
 
-    def _move(self, members: Indices, after: Vector) -> bool:
-        change = after - self.beta[members]
-        moved = change != 0.0
-        if not moved.any():
-            return False
-        self.up_to_date = self._has_time_for(int(moved.sum()) * self.gram.n_samples)
-        if self.up_to_date:
-            self.add_to_gradient(members[moved], change[moved])
-        self.beta[members] = after
-        self._exact = self.gram.dtype == np.float64
-        return True
+    def put(self, members: Indices, part: Part) -> None:
+        """Replace duals and gradient of all variables, after they were minimised together, and measure the point."""
+        self.point.move(members, part.beta, propagate=False)
+        self.point.correct(members, part.gradient)
+        self.measure()
 
-    def add_to_gradient(self, rows: Indices, change: Vector) -> None:
-        add_to_gradient(self.problem, self.gram, self.gradient, rows, change)
+    def _move(self, members: Indices, beta: Vector) -> bool:
+        n_moved = np.count_nonzero(beta != self.point.take(members).beta) if self.control.limits_seconds else 0
+        has_time = self._has_time_for(int(n_moved) * self.point.gram.n_samples)
+        moved = self.point.move(members, beta, propagate=has_time)
+        self.point.up_to_date = has_time or not moved
+        self._exact = (self._exact and not moved) or self.point.gram.dtype == np.float64
+        return moved
 
     def _has_time_for(self, entries: int) -> bool:
         """Whether `entries` kernel entries can be computed in the remaining time."""
         return self._entry_seconds is None or entries * self._entry_seconds <= self.control.seconds_left
 
-    # --- from float32 to float64 ----------------------------------------------------------------------------------
-
-    def _band(self, members: Indices, width: float) -> Indices:
-        """`members`, and all variables whose gradient is within `width` of the level."""
-        near = np.abs(self.gradient - self._level()) <= width
-        near[members] = True
-        return np.flatnonzero(near).astype(np.int32)
-
-    def _exact_gradient(self, at: Indices) -> Vector:
-        support, beta = _support(self.beta)
-        sums, _ = self.gram.exact_sums(support, beta[None, :], at)
-        gradient: Vector = sums[0] + self.problem.linear[at]
-        if self.problem.shift is not None:
-            gradient += self.problem.shift[at] * self.beta[at]
-        return gradient
-
-    def go_on_in_float64(self) -> None:
-        self.gram = self.gram.in_float64()
-        self.gradient = self.problem.linear.copy()
-        self.add_to_gradient(*_support(self.beta))
-        self._exact = True
+    # --- what the run knows ---------------------------------------------------------------------------------------
 
     @property
     def indefinite(self) -> bool:
@@ -469,32 +402,26 @@ class _Run:
     @property
     def unbounded(self) -> bool:
         """Whether the objective has no lower bound: the run has met negative curvature, and some box is infinite."""
-        return self.indefinite and not (np.isfinite(self.problem.upper).all() and np.isfinite(self.problem.lower).all())
+        return self.indefinite and not self.problem.bounded
 
-    def _level(self) -> float | Vector:
-        return self.problem.at_variables(self.violation.levels)
+    @cached_property
+    def largest_diagonal(self) -> float:
+        return float(self.point.gram.diagonal().max())
 
-    # --- bookkeeping ----------------------------------------------------------------------------------------------
+    def norm(self) -> float:
+        """The Euclidean norm of the duals."""
+        return float(np.linalg.norm(self.point.collect().beta))
 
     def measure(self) -> None:
         self._last_violation = self.violation.value
-        self.violation = self.backend.measure_violation(self.problem, self.beta, self.gradient)
-        self._worst_violation = max(self._worst_violation, self.violation.value)
+        self.violation = self.point.measure()
 
-    def ended(self, iteration: int, stop: Stop) -> Status | None:
+    def ended(self) -> Status | None:
         """Record and report this iteration; return the reason to end, if there is one other than tol and gap_tol."""
-        problem, violation = self.problem, self.violation
-        dual = problem.dual_value(self.beta, self.gradient)
-        gap = float(problem.gap_terms(self.beta, self.gradient, self._level()).sum())
-        size = float(np.abs(self.beta) @ (np.abs(self.gradient) + np.abs(problem.linear)))  # of the terms of the dual value
-        self.record.add(self.control.seconds, iteration, violation.value, dual, gap, size, self.steps, self.tol)
-        self.relative_gap = self.record.trace.relative_gap()
+        sums, gap = self.point.sums(), self.point.gap(self.violation)
+        told = self.record.add(self.violation.value, sums.dual, gap, sums.terms, self.steps, self.tol)
         if self.record.astray and not self.indefinite:
             return Status.STALLED
-        if problem.hard and hulls_meet(problem, self.beta, self.gradient, self.gram.largest_diagonal()):
+        if self.problem.hard and hulls_meet(self.problem, sums, self.largest_diagonal):
             return Status.NOT_SEPARABLE
-        told = self.control.report(iteration, violation.value, self.relative_gap, self._fraction(stop))
-        return told or self.control.ended()
-
-    def _fraction(self, stop: Stop) -> float:
-        return fraction_done(stop, self._worst_violation, self.violation.value, self.relative_gap)
+        return told

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from maxmargin.kernels import Kernel
 from maxmargin.primal_or_dual import primal_or_dual
 from maxmargin.solution import Solution
 from maxmargin.solvers import block_smo, lbfgs
@@ -21,16 +22,16 @@ WHOLE_MATRIX = 10_000
 class Solver:
     """A solver and its requirements, as data: its options; whether it moves pairs of duals and so needs the equality constraint
     of an intercept; whether it needs a problem without that constraint, so that its intercept is a weight and its kernel K + 1;
-    whether its steps depend on the order of the samples, so that it must see them in the user's order; the kernels (None: all),
-    losses and number of samples that it can handle."""
+    whether its steps depend on the order of the samples, so that it must see them in the user's order; whether it solves the
+    primal problem and so needs the features of the kernel; the losses (None: all) and number of samples that it can handle."""
 
     solve: Callable[..., Solution]
     options: type[SolverOptions] = SolverOptions
     moves_pairs: bool = False
     augments_kernel: bool = False
     goes_by_order: bool = False
-    kernels: tuple[str, ...] | None = None
-    losses: tuple[str, ...] = LOSSES
+    primal: bool = False
+    losses: tuple[str, ...] | None = LOSSES
     largest: int | None = None
 
     @property
@@ -39,9 +40,10 @@ class Solver:
 
     def obstacle(self, situation: Situation) -> str | None:
         """The reason why this solver cannot be used here; None if it can."""
-        if self.kernels is not None and situation.kernel not in self.kernels:
-            return f"it solves the primal problem, for which the {situation.kernel} kernel has no features (kernel='linear' has)"
-        if situation.loss not in self.losses:
+        if self.primal and not situation.kernel.explicit:
+            name = situation.kernel.name
+            return f"it solves the primal problem, for which the {name} kernel has no features (kernel='linear' has)"
+        if self.losses is not None and situation.loss not in self.losses:
             return f"it does not take the {situation.loss}" + (" (C=inf)" if situation.loss == HARD_MARGIN else " loss")
         if self.moves_pairs and not situation.intercept:
             return "it moves pairs of duals, for which there must be an intercept"
@@ -51,30 +53,31 @@ class Solver:
 
 
 SOLVERS: Mapping[str, Solver] = {
-    "block-smo": Solver(block_smo.solve),
+    "block-smo": Solver(block_smo.solve, losses=None),
     "smo-simple": Solver(smo_simple.solve, smo_simple.Options, moves_pairs=True, goes_by_order=True, largest=WHOLE_MATRIX),
     "smo-all-pairs": Solver(smo_all_pairs.solve, moves_pairs=True, goes_by_order=True, largest=WHOLE_MATRIX),
     "smo-platt": Solver(smo_platt.solve, smo_platt.Options, moves_pairs=True, goes_by_order=True, largest=WHOLE_MATRIX),
     "dual-ascent": Solver(dual_ascent.solve, dual_ascent.Options, augments_kernel=True, goes_by_order=True, largest=WHOLE_MATRIX),
     "qp": Solver(qp.solve, qp.Options, largest=WHOLE_MATRIX),
-    "subgradient": Solver(
-        subgradient.solve, subgradient.Options, goes_by_order=True, kernels=("linear",), losses=("hinge", HARD_MARGIN)
-    ),
-    "lbfgs": Solver(lbfgs.solve, lbfgs.Options, kernels=("linear",)),
+    "subgradient": Solver(subgradient.solve, subgradient.Options, goes_by_order=True, primal=True, losses=("hinge", HARD_MARGIN)),
+    "lbfgs": Solver(lbfgs.solve, lbfgs.Options, primal=True),
 }
 
 
 @dataclass(frozen=True)
 class Situation:
-    """The problem that a solver is chosen for: its kernel, its loss, the samples of the largest machine, and F, the number of
-    features of the kernel's feature map."""
+    """The problem that a solver is chosen for: its kernel, the name of its loss, and the samples of the largest machine."""
 
-    kernel: str
+    kernel: Kernel
     loss: str
     intercept: bool
     n_samples: int
     n_features: int
-    feature_dimension: float
+
+    @property
+    def feature_dimension(self) -> float:
+        """F, the number of features of the kernel's feature map."""
+        return self.kernel.feature_dimension(self.n_features)
 
 
 @dataclass(frozen=True)

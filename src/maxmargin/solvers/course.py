@@ -9,10 +9,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from maxmargin.control import Control, Stop, fraction_done
+from maxmargin.control import Control, Stop
 from maxmargin.formulations import DualProblem
 from maxmargin.gram import Gram
-from maxmargin.solution import Solution, Status, Trace
+from maxmargin.solution import Solution, Status
+from maxmargin.solvers.record import Record
 from maxmargin.solvers.separability import hulls_meet
 
 Vector = NDArray[np.float64]
@@ -32,9 +33,8 @@ class Course:
 
     def __init__(self, problem: DualProblem, gram: Gram, stop: Stop, control: Control) -> None:
         self._problem, self._stop, self._control = problem, stop, control
-        self._largest_diagonal = gram.largest_diagonal()
-        self._endless = not bool(np.isfinite(problem.upper).all() and np.isfinite(problem.lower).all())
-        self._trace = Trace()
+        self._largest_diagonal = float(gram.diagonal().max())
+        self._record = Record(len(problem), stop, control)
         self._steps = 0
 
     def begin(self, start: Vector | None) -> Vector:
@@ -53,34 +53,26 @@ class Course:
         """Record and report a pass that led to `beta`; return the reason to end, if there is one."""
         problem, stop = self._problem, self._stop
         violation = problem.violation(beta, gradient)
-        dual = problem.dual_value(beta, gradient)
+        sums = problem.sums(beta, gradient)
         gap = float(problem.gap_terms(beta, gradient, problem.best_level(beta, gradient)).sum())
-        self._trace.append(self._control.seconds, len(self._trace.gap), violation, dual, gap)
-        relative = self._trace.relative_gap()
-        fraction = fraction_done(stop, max(self._trace.violation), violation, relative)
-        told = self._control.report(len(self._trace.gap) - 1, violation, relative, fraction)
-        if self._falls_for_ever(beta, gradient):
+        told = self._record.add(violation, sums.dual, gap, sums.terms, self._steps)
+        # beta' K beta < 0 and nothing bounds the duals: larger multiples of beta have ever lower objectives
+        falls = sums.curvature < -NEGATIVE_CURVATURE * self._largest_diagonal * float(beta @ beta)
+        if falls and not problem.bounded:
             return Status.UNBOUNDED
-        if violation <= stop.tol and stop.close(relative):
+        if violation <= stop.tol and stop.close(self.relative_gap):
             return Status.CONVERGED
-        if hulls_meet(problem, beta, gradient, self._largest_diagonal):
-            return Status.NOT_SEPARABLE
-        return told or self._control.ended()
+        return Status.NOT_SEPARABLE if hulls_meet(problem, sums, self._largest_diagonal) else told
 
     @property
     def gap(self) -> float:
         """The duality gap of the last pass."""
-        return self._trace.gap[-1]
+        return self._record.trace.gap[-1]
 
     @property
     def relative_gap(self) -> float:
-        return self._trace.relative_gap()
+        return self._record.relative_gap
 
     def solution(self, beta: Vector, gradient: Vector, status: Status) -> Solution:
         violation = self._problem.violation(beta, gradient)
-        return Solution(beta, gradient, status, violation, self._steps, self._trace, "float64 kernel")
-
-    def _falls_for_ever(self, beta: Vector, gradient: Vector) -> bool:
-        """Whether beta' K beta < 0 and nothing bounds the duals, so that larger multiples of beta have ever lower objectives."""
-        curvature = float(beta @ (gradient - self._problem.linear))
-        return self._endless and curvature < -NEGATIVE_CURVATURE * self._largest_diagonal * float(beta @ beta)
+        return Solution(beta, gradient, status, violation, self._steps, self._record.trace, "float64 kernel")

@@ -22,8 +22,8 @@ import itertools
 import numpy as np
 from numpy.typing import NDArray
 
-from maxmargin.backends import NEVER, Backend, Limit
-from maxmargin.control import Control, Stop, fraction_done
+from maxmargin.backends import NEVER, Backend, Limit, Part
+from maxmargin.control import Control, Stop
 from maxmargin.formulations import CrammerSingerProblem
 from maxmargin.gram import Gram
 from maxmargin.solution import Solution, Status
@@ -90,7 +90,7 @@ class _Run:
         self.B, self.gradient = B, gradient
         self.steps = 0
         self.lowest_curvature = 0.0
-        self.record = Record(len(problem))
+        self.record = Record(len(problem), stop, control)
         self._error = 0.0  # estimated error of the gradient by float32 kernel entries, at samples that may violate
         self._corrections = 0
         self._tightenings = 0
@@ -100,7 +100,7 @@ class _Run:
         for iteration in itertools.count():
             self.violations = self.problem.violations(self.B, self.gradient)
             settled = self.violations.max() <= self.tol
-            ended = self._ended(iteration)
+            ended = self._ended()
             exact = self._error <= NEGLIGIBLE_VIOLATION * self.tol
             if settled and exact and self._close_enough():
                 return Status.CONVERGED
@@ -114,11 +114,11 @@ class _Run:
 
     def _close_enough(self) -> bool:
         """Whether the gap is small enough, or cannot be made smaller; if neither, `tol` is lowered for the next iterations."""
-        relative_gap = self.record.trace.relative_gap()
+        relative_gap = self.record.relative_gap
         if self.stop.close(relative_gap) or self._tightenings == MOST_TIGHTENINGS:
             return True
         tol = self.stop.tighter(self.tol, float(self.violations.max()), relative_gap)
-        if tol <= LEAST_TOLERANCE * self.gram.largest_diagonal() * float(np.abs(self.B).sum()):
+        if tol <= LEAST_TOLERANCE * float(self.gram.diagonal().max()) * float(np.abs(self.B).sum()):
             return True
         self._tightenings += 1
         self.tol = tol
@@ -151,28 +151,22 @@ class _Run:
         self.violations = self.problem.violations(self.B, self.gradient)
 
     def _minimise_over(self, members: Indices, target: float, at_most: int) -> bool:
-        B, gradient = self.B[:, members].copy(), self.gradient[:, members].copy()
-        result = self.backend.solve_joint_tile(
-            self.gram.tile(members),
-            self.problem.restrict(members),
-            B,
-            gradient,
-            target,
-            Limit(self.control.steps_left(at_most), min(self.control.seconds_left, NEVER)),
-        )
+        part = Part(self.problem.restrict(members), self.B[:, members].copy(), self.gradient[:, members].copy())
+        limit = Limit(self.control.steps_left(at_most), min(self.control.seconds_left, NEVER))
+        result = self.backend.inner.solve_joint(self.gram.tile(members), part, target, limit)
         self.steps += result.steps
         self.control.steps += result.steps
         self.lowest_curvature = min(self.lowest_curvature, result.lowest_curvature)
-        return self.move(members, B)
+        return self.move(members, part.beta)
 
     def move(self, members: Indices, after: Matrix) -> bool:
         """Move the samples `members` to `after`; return whether any of them moved."""
         change = after - self.B[:, members]
         moved = change.any(axis=0)
-        self.gram.accumulate_each(members[moved], change[:, moved], self.gradient)
+        self.gram.accumulate(members[moved], change[:, moved], self.gradient)
         self.B[:, members] = after
         if self.gram.dtype == np.float32:
-            self._error += KERNEL_ROUNDING * self.gram.largest_diagonal() * float(np.linalg.norm(change))
+            self._error += KERNEL_ROUNDING * float(self.gram.diagonal().max()) * float(np.linalg.norm(change))
         return bool(moved.any())
 
     # --- from float32 to float64 ----------------------------------------------------------------------------------
@@ -183,7 +177,7 @@ class _Run:
         if self._corrections > MOST_CORRECTIONS:
             self.gram = self.gram.in_float64()
             self.gradient, support = self.problem.linear.copy(), self._support()
-            self.gram.accumulate_each(support, self.B[:, support], self.gradient)
+            self.gram.accumulate(support, self.B[:, support], self.gradient)
         else:
             clearance = self.problem.clearance(self.B, self.gradient)
             error = self._correct_at(clearance <= 2.0 * self.tol)
@@ -193,7 +187,7 @@ class _Run:
     def _correct_at(self, near: NDArray[np.bool_]) -> float:
         """Recompute the gradient in float64 at the samples `near`; return the largest error of the old one."""
         at, support = np.flatnonzero(near).astype(np.int32), self._support()
-        exact = self.gram.exact_sums(support, self.B[:, support], at)[0] + self.problem.linear[:, at]
+        exact = self.gram.exact_sums(support, self.B[:, support], at).values + self.problem.linear[:, at]
         error = float(np.abs(exact - self.gradient[:, at]).max(initial=0.0))
         self.gradient[:, at] = exact
         return error
@@ -203,15 +197,11 @@ class _Run:
 
     # --- bookkeeping ----------------------------------------------------------------------------------------------
 
-    def _ended(self, iteration: int) -> Status | None:
+    def _ended(self) -> Status | None:
         """Record and report this iteration; return the reason to end, if there is one other than tol."""
         violation = float(self.violations.max())
         dual = self.problem.dual_value(self.B, self.gradient)
         gap = float(self.problem.gap_terms(self.B, self.gradient).sum())
-        size = float(np.vdot(np.abs(self.B), np.abs(self.gradient) + np.abs(self.problem.linear)))  # of the terms of that value
-        self.record.add(self.control.seconds, iteration, violation, dual, gap, size, self.steps, self.tol)
-        if self.record.astray and self.lowest_curvature >= 0.0:
-            return Status.STALLED
-        relative = self.record.trace.relative_gap()
-        fraction = fraction_done(self.stop, max(self.record.trace.violation), violation, relative)
-        return self.control.report(iteration, violation, relative, fraction) or self.control.ended()
+        terms = float(np.vdot(np.abs(self.B), np.abs(self.gradient) + np.abs(self.problem.linear)))
+        told = self.record.add(violation, dual, gap, terms, self.steps, self.tol)
+        return Status.STALLED if self.record.astray and self.lowest_curvature >= 0.0 else told

@@ -52,7 +52,7 @@ from maxmargin.solution import Solution, Status
 from maxmargin.solvers import block_smo
 from maxmargin.solvers.course import Course
 from maxmargin.solvers.options import SolverOptions, count
-from maxmargin.solvers.primal import balanced_pull, best_bias, canonical, gradient_at, pull, refine_free, unit_prices
+from maxmargin.solvers.primal import balanced_pull, best_bias, canonical, features_of, gradient_at, pull, refine_free, unit_prices
 
 Vector = NDArray[np.float64]
 
@@ -91,7 +91,7 @@ def solve(
     course = Course(problem, gram, stop, control)
     if problem.hard:
         return _separate(problem, gram, backend, stop, control, course, options)
-    descent = _Descent(problem, gram.features(), course, stop, course.begin(start))
+    descent = _Descent(problem, features_of(gram), course, stop, course.begin(start))
     for shift in _shifts(problem):
         descent.minimise(shift, options)
         if descent.iterations < options.max_iterations:
@@ -262,7 +262,7 @@ def _separate(
     problem: DualProblem, gram: Gram, backend: Backend, stop: Stop, control: Control, course: Course, options: Options
 ) -> Solution:
     """Find a hyperplane that separates the classes: one where the sum of the losses, without 1/2 |w|^2, is zero."""
-    features = gram.features()
+    features = features_of(gram)
     descent = _Descent(unit_prices(problem), features, course, stop, np.zeros(len(problem)), ridge=0.0)
     descent.minimise(HARD_MARGIN_SMOOTHING, options)
     if descent.iterations < options.max_iterations:

@@ -25,10 +25,22 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from maxmargin.formulations import DualProblem
+from maxmargin.gram import Gram
 
 Vector = NDArray[np.float64]
 
 MOST_FREE = 500  # largest number of free duals whose linear system is solved
+
+
+def features_of(gram: Gram) -> Any:
+    """The features phi of each variable with K = phi phi', dense or CSR in float64: the samples themselves, less their centre."""
+    if not gram.kernel.explicit:
+        raise ValueError(
+            f"the {gram.kernel.name} kernel has no explicit features, which a solver of the primal problem needs: "
+            "use kernel='linear', or a solver of the dual such as solver='block-smo'"
+        )
+    features = gram.samples.rows.astype(np.float64)
+    return features if gram.samples.centre is None else features - gram.samples.centre
 
 
 def pull(errors: Vector, lower: Vector, upper: Vector, shift: Vector | float | None) -> Vector:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from maxmargin.solution import Trace
+from maxmargin.control import Control, Stop, fraction_done
+from maxmargin.solution import Status, Trace
 
 STEPS_AT_ONCE = 150_000  # limit on the steps of an inner solve, so that an interrupt is seen within a fraction of a second
 NEGLIGIBLE_RISE = 1e-14  # rise of the dual value, relative to the size of its terms, that does not count
@@ -24,8 +25,10 @@ class Record:
     """The trace of a run. `idle` counts the iterations since the dual value last rose enough for the steps taken; `astray` says
     that the last values cannot be right."""
 
-    def __init__(self, n: int) -> None:
+    def __init__(self, n: int, stop: Stop, control: Control) -> None:
         self.trace = Trace()
+        self._stop, self._control = stop, control
+        self._worst_violation = 0.0
         self._most_steps = max(MOST_STEPS, STEPS_PER_VARIABLE * n)
         self.idle = 0
         self.astray = False
@@ -35,20 +38,28 @@ class Record:
         self._smallest_gap, self._smallest_at = np.inf, 0
 
     def add(
-        self, seconds: float, iteration: int, violation: float, dual: float, gap: float, size: float, steps: int, tol: float
-    ) -> None:
-        """Add the values after an iteration. `size` is the size of the terms of the dual value, `steps` the number of steps since
-        the start."""
+        self, violation: float, dual: float, gap: float, terms: float = 0.0, steps: int = 0, tol: float = 0.0
+    ) -> Status | None:
+        """Add the values after an iteration and report them; return the reason to end, if the control has one. `terms` is the
+        size of the terms of the dual value, `steps` the number of steps since the start."""
+        iteration = len(self.trace.gap)
+        self._judge(iteration, dual, gap, terms, steps, tol)
+        self.trace.append(self._control.seconds, iteration, violation, dual, gap)
+        self._worst_violation = max(self._worst_violation, violation)
+        fraction = fraction_done(self._stop, self._worst_violation, violation, self.relative_gap)
+        return self._control.report(iteration, violation, self.relative_gap, fraction) or self._control.ended()
+
+    def _judge(self, iteration: int, dual: float, gap: float, terms: float, steps: int, tol: float) -> None:
+        """Whether the new values show progress, and whether they can be right."""
         left = self.trace.gap[-1] if self.trace.gap else np.inf
         rise = dual - self._highest_dual
         hopeless = LEAST_RISE * gap * min(1.0, (steps - self._steps_at_rise) / STEPS_AT_ONCE) if np.isfinite(gap) else 0.0
-        worth = max(NEGLIGIBLE_RISE * size, hopeless)
+        worth = max(NEGLIGIBLE_RISE * terms, hopeless)
         if rise <= max(left, tol) and dual - self._dual_at_rise > worth:
             self.idle, self._dual_at_rise, self._steps_at_rise = 0, dual, steps
         else:
             self.idle += PATIENCE + 1 if steps - self._steps >= STEPS_AT_ONCE else 1
         self._steps = steps
-        self.trace.append(seconds, iteration, violation, dual, gap)
         self._lowest_primal = min(self._lowest_primal, dual + gap)
         above = dual - self._lowest_primal > WRONG_VALUE * abs(self._lowest_primal)
         below = -rise > max(left, self._lowest_primal - self._highest_dual, WRONG_VALUE * abs(self._highest_dual))
@@ -56,6 +67,11 @@ class Record:
         self._highest_dual = max(self._highest_dual, dual)
         if gap < 0.9 * self._smallest_gap:
             self._smallest_gap, self._smallest_at = gap, iteration
+
+    @property
+    def relative_gap(self) -> float:
+        """The relative gap after the last iteration; infinite before the first."""
+        return self.trace.relative_gap() if self.trace.gap else np.inf
 
     @property
     def stalled(self) -> bool:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from maxmargin.formulations import DualProblem
+from maxmargin.formulations import DualProblem, Sums
 
 Vector = NDArray[np.float64]
 
@@ -21,15 +21,15 @@ ROUNDING = float(np.finfo(float).eps)  # rounding error of a difference, relativ
 BALANCED = 1e-9  # largest difference between the masses of the classes, relative to either mass
 
 
-def hulls_meet(problem: DualProblem, beta: Vector, gradient: Vector, largest_diagonal: float) -> bool:
-    """Whether `beta` proves that the classes of a hard-margin problem cannot be separated, to working precision."""
-    mass = 0.5 * float(np.abs(beta).sum())
+def hulls_meet(problem: DualProblem, sums: Sums, largest_diagonal: float) -> bool:
+    """Whether the point with these sums proves that the classes of a hard-margin problem cannot be separated, to working
+    precision."""
+    mass = 0.5 * sums.mass
     if not problem.hard or mass == 0.0:
         return False
-    if problem.coupled and abs(float(beta.sum())) > BALANCED * mass:  # points of the two hulls have the same weight
+    if problem.coupled and abs(sums.total) > BALANCED * mass:  # points of the two hulls have the same weight
         return False
-    doubt = ROUNDING * float(np.abs(beta) @ (np.abs(gradient) + np.abs(problem.linear)))
-    squared_distance = (float(beta @ (gradient - problem.linear)) + doubt) / mass / mass
+    squared_distance = (sums.curvature + ROUNDING * sums.terms) / mass / mass
     return largest_diagonal == 0.0 or squared_distance <= TOUCHING * largest_diagonal  # zero: all samples are the same
 
 

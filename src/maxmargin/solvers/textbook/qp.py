@@ -34,7 +34,7 @@ from maxmargin.gram import Gram
 from maxmargin.solution import Solution, Status
 from maxmargin.solvers.course import Course, Matrix, kernel_matrix
 from maxmargin.solvers.options import SolverOptions, one_of
-from maxmargin.solvers.primal import gradient_at
+from maxmargin.solvers.primal import features_of, gradient_at
 from maxmargin.solvers.separability import best_multiple, hulls_meet
 
 Vector = NDArray[np.float64]
@@ -68,7 +68,7 @@ def solve(
         answer = _minimise(programme, control)
         course.step(int(answer.iterations))
         beta = problem.feasible(np.nan_to_num(programme.duals(answer), posinf=0.0, neginf=0.0))  # the package may have failed
-        if hulls_meet(problem, beta, programme.gradient(beta), gram.largest_diagonal()):
+        if hulls_meet(problem, problem.sums(beta, programme.gradient(beta)), float(gram.diagonal().max())):
             beta *= best_multiple(problem, beta, programme.gradient(beta))
         else:
             beta = _polish(problem, programme, beta)
@@ -129,7 +129,7 @@ class _PrimalProgramme:
     n_equalities = 0
 
     def __init__(self, problem: DualProblem, gram: Gram) -> None:
-        self._problem, self._features = problem, gram.features()
+        self._problem, self._features = problem, features_of(gram)
         d = self._features.shape[1]
         up, down = np.flatnonzero(problem.upper > 0.0), np.flatnonzero(problem.lower < 0.0)
         self._sample, self._side = np.concatenate([up, down]), np.repeat([1.0, -1.0], [len(up), len(down)])

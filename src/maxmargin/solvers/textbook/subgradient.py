@@ -43,7 +43,7 @@ from maxmargin.gram import Gram
 from maxmargin.solution import Solution, Status
 from maxmargin.solvers.course import Course
 from maxmargin.solvers.options import SolverOptions, count, number, one_of, seed
-from maxmargin.solvers.primal import balanced_pull, canonical, gradient_at, pull, smallest_margin, unit_prices
+from maxmargin.solvers.primal import balanced_pull, canonical, features_of, gradient_at, pull, smallest_margin, unit_prices
 
 Vector = NDArray[np.float64]
 
@@ -73,7 +73,7 @@ def solve(
 ) -> Solution:
     """Minimise the primal of `problem` over the features of `gram` from the point of `start`, or from zero."""
     course = Course(problem, gram, stop, control)
-    features, random, n = gram.features(), np.random.default_rng(options.seed), len(problem)
+    features, random, n = features_of(gram), np.random.default_rng(options.seed), len(problem)
     size = min(options.batch_size or n, n)
     priced = unit_prices(problem) if problem.hard else problem
     if problem.hard and problem.coupled and size < 2:

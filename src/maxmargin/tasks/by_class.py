@@ -44,15 +44,6 @@ class ByClass:
     def machines(self) -> Iterator[tuple[Machine, NDArray[np.int32]]]:
         return zip(self.plan, self.members, strict=True)
 
-    @property
-    def segments(self) -> tuple[int, ...]:
-        """Where the kernel matrix is cut: between the classes, or nowhere if one machine sees all classes."""
-        return (0, self.edges[-1]) if self.plan[0].positive is None else self.edges
-
-    @property
-    def needs_sorting(self) -> bool:
-        return not bool((self.order[1:] > self.order[:-1]).all())
-
     def parts(self, gram: Gram) -> list[Gram]:
         """The kernel matrix of each machine; they share one cache."""
         everyone = tuple(range(len(self.edges) - 1))

@@ -23,10 +23,10 @@ except ImportError:  # scikit-learn < 1.9
         return method
 
 
-__all__ = ["CallbackSupportMixin", "TaskTree", "with_callbacks"]
+__all__ = ["CallbackSupportMixin", "CallbackTree", "with_callbacks"]
 
 
-class TaskTree:
+class CallbackTree:
     """The tasks of one fit of an estimator."""
 
     def __init__(self, estimator: Any) -> None:

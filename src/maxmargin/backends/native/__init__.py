@@ -1,0 +1,115 @@
+"""The C++ backend: which compiled routine for which data, and the thread settings it needs.
+
+packing     samples and kernels in the form that the compiled code takes
+gram        the kernel matrix: computed on demand, or stored as a whole
+point       measuring and choosing in compiled code
+inner       the solver of tiles
+threads, waiting   BLAS with one thread while ours run; threads that sleep while they wait
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maxmargin.backends.base import Backend, InnerSolver, Matrix, Vector
+from maxmargin.backends.native.core import core
+from maxmargin.backends.native.gram import MatrixGram, NativeGram, make_whole
+from maxmargin.backends.native.inner import NativeSolver
+from maxmargin.backends.native.packing import (
+    DOUBLE,
+    NO_SAMPLES,
+    can_pack,
+    centre_for,
+    compiled_kernel,
+    knows,
+    linear_sums,
+    pack,
+    suitable,
+    without_empty_columns,
+)
+from maxmargin.backends.native.point import NativePoint
+from maxmargin.backends.native.threads import blas_threads_off
+from maxmargin.backends.point import Point
+from maxmargin.formulations import DualProblem
+from maxmargin.gram import BlockGram, Gram, sums_by_blocks
+from maxmargin.kernels import Kernel, NamedKernel
+from maxmargin.samples import CsrSamples, Samples
+
+#: Fewer float64 kernel entries than this are computed in less time than finding a centre takes.
+TOO_FEW_TO_CENTRE = 100_000
+#: With fewer kernel entries than this BLAS starts no threads by itself, and changing its thread setting would take longer.
+WORTH_SETTING_THREADS = 1_000_000
+
+
+class NativeBackend(Backend):
+    name: ClassVar[str] = "native"
+    inner: ClassVar[InnerSolver] = NativeSolver()
+
+    def evaluates(self, kernel: Kernel) -> bool:
+        return knows(kernel)
+
+    def gram(self, kernel: Kernel, samples: Samples, dtype: np.dtype[Any], cache_bytes: int, segments: tuple[int, ...]) -> Gram:
+        if not can_pack(kernel, samples):
+            return BlockGram(kernel, samples, cache_bytes, segments)
+        return NativeGram(kernel, suitable(kernel, samples), dtype, cache_bytes, segments)
+
+    def place(self, problem: DualProblem, gram: Gram, beta: Vector, gradient: Vector) -> Point:
+        return NativePoint(problem, gram, beta, gradient)
+
+    def pairing(self, kernel: NamedKernel, samples: Samples) -> Matrix:
+        if not can_pack(kernel, samples):
+            return super().pairing(kernel, samples)
+        samples = suitable(kernel, samples)
+        values = np.empty((len(samples), len(samples)))
+        core.pair_all(compiled_kernel(kernel), pack(samples, DOUBLE, centre_for(kernel, samples, DOUBLE)), values)
+        return values
+
+    def whole(
+        self,
+        kernel: NamedKernel,
+        pairing: Matrix,
+        segments: tuple[int, ...],
+        rounding: float,
+        instead_of: Gram | None = None,
+    ) -> Gram:
+        reused = instead_of if isinstance(instead_of, MatrixGram) else None
+        return make_whole(kernel, pairing, segments, rounding, reused)
+
+    def weighted_sums(
+        self, kernel: Kernel, support: Samples, queries: Samples, weights: Matrix, groups: NDArray[np.integer]
+    ) -> NDArray[np.float64]:
+        if isinstance(support, CsrSamples) != isinstance(queries, CsrSamples) or kernel.name == "laplacian":
+            support, queries = (some.dense() if isinstance(some, CsrSamples) else some for some in (support, queries))
+        if not can_pack(kernel, support):
+            return sums_by_blocks(kernel, support, queries, weights, groups)
+        support, queries = without_empty_columns(support, queries)
+        dtype = queries.dtype
+        few = dtype == DOUBLE and len(support) * len(queries) <= TOO_FEW_TO_CENTRE
+        centre = support.centre if few else centre_for(kernel, support, dtype)
+        sums = np.zeros((len(groups), len(weights), len(queries)))
+        core.weighted_sums(
+            compiled_kernel(kernel),
+            pack(support, dtype, centre),
+            pack(queries, dtype, centre),
+            np.ascontiguousarray(weights, dtype=np.float64),
+            [int(end) for end in np.cumsum(groups)],
+            sums,
+        )
+        return sums
+
+    def linear_weights(self, support: Samples, coefficients: Matrix) -> Matrix:
+        return linear_sums(support, np.arange(len(support), dtype=np.int32), coefficients, NO_SAMPLES)[0]
+
+    @property
+    def n_threads(self) -> int:
+        return core.n_threads()
+
+    def use_one_thread(self) -> None:
+        core.use_threads(1)
+
+    def session(self, entries: int) -> AbstractContextManager[Any]:
+        return nullcontext() if entries < WORTH_SETTING_THREADS else blas_threads_off

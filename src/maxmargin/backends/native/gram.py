@@ -1,0 +1,274 @@
+"""The kernel matrix in compiled code: rows computed on demand, or a matrix stored as a whole."""
+
+from __future__ import annotations
+
+from copy import copy
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maxmargin.backends.native.core import core
+from maxmargin.backends.native.packing import (
+    DOUBLE,
+    Indices,
+    Matrix,
+    Vector,
+    centre_for,
+    compiled_kernel,
+    linear_sums,
+    pack,
+)
+from maxmargin.gram import BlockGram, ExactSums, Gram, rounding_of_distances, rounding_of_sums
+from maxmargin.kernels import FEW_FEATURES, UNIT_ROUNDOFF, Kernel, NamedKernel, Precomputed
+from maxmargin.samples import CsrSamples, MatrixSamples, Samples
+
+#: A kernel entry of at most this many multiplications is computed again faster than it is read back from memory.
+CHEAP_ENTRY = 200
+#: Additions whose rounding errors add up in a sum of native/src/exact_sums.cpp: ADDITIONS_OF_PANELS for sparse samples and for
+#: dense ones with at most MOST_FOR_PANELS features, ADDITIONS_OF_PRODUCTS for the others.
+MOST_FOR_PANELS, ADDITIONS_OF_PANELS, ADDITIONS_OF_PRODUCTS = 256, 12, 56
+
+
+class NativeGram(Gram):
+    """Rows of a kernel that the compiled code knows, in float32 or float64, cached where that is faster than computing."""
+
+    def __init__(
+        self, kernel: Kernel, samples: Samples, dtype: np.dtype[Any], cache_bytes: int, segments: tuple[int, ...]
+    ) -> None:
+        self.kernel, self.samples, self.dtype = kernel, samples, np.dtype(dtype)
+        self._budget = cache_bytes
+        self._edges = segments
+        self._chosen = tuple(range(len(segments) - 1))
+        self._members: Indices | None = None  # the variables as rows of the compiled matrix; None: all of them, in order
+        single = self.dtype == np.float32
+        kept = cache_bytes if _entry_cost(samples) > CHEAP_ENTRY else 0
+        self.compiled = (core.Gram32 if single else core.Gram64)(
+            compiled_kernel(kernel), pack(samples, self.dtype, centre_for(kernel, samples, self.dtype)), list(segments), kept
+        )
+        self._tile: Any = (core.Tile32 if single else core.Tile64)()
+
+    def __len__(self) -> int:
+        return self._edges[-1] if self._members is None else len(self._members)
+
+    @property
+    def remembers(self) -> bool:
+        return self.compiled.cached_blocks >= len(self) * len(self._chosen)
+
+    def rows(self) -> Indices:
+        """The rows of the compiled matrix that belong to the variables."""
+        return np.arange(self._edges[-1], dtype=np.int32) if self._members is None else self._members
+
+    def _rows(self, variables: Indices) -> Indices:
+        return variables if self._members is None else self._members[variables]
+
+    def tile(self, members: Indices, shift: Vector | None = None) -> Any:
+        self.compiled.fill_tile(self._rows(members), self._tile)
+        if shift is not None:
+            self._tile.add_to_diagonal(shift)
+        return self._tile
+
+    def block(self, rows: Indices, columns: Indices) -> NDArray[Any]:
+        first, second = self.samples.take(self._rows(rows)), self.samples.take(self._rows(columns))
+        centre = centre_for(self.kernel, first, self.dtype)
+        each = np.ones(len(first))  # sums of one term each are the entries
+        sums = np.zeros((len(first), 1, len(second)))
+        packed = pack(first, self.dtype, centre), pack(second, self.dtype, centre)
+        core.weighted_sums(compiled_kernel(self.kernel), *packed, each[None], list(range(1, len(first) + 1)), sums)
+        return sums[:, 0].astype(self.dtype, copy=False)
+
+    def diagonal(self) -> Vector:
+        return self._diagonal[self.rows()]
+
+    @cached_property
+    def _diagonal(self) -> Vector:
+        return np.ones(self._edges[-1]) if self.kernel.shift_invariant else self.compiled.diagonal()
+
+    def accumulate(self, rows: Indices, weights: Matrix, out: Matrix) -> None:
+        if len(weights) == 1:
+            self.compiled.accumulate(self._rows(rows), weights[0], list(self._chosen), out[0])
+        else:
+            self.compiled.accumulate_each(self._rows(rows), np.ascontiguousarray(weights), list(self._chosen), out)
+
+    def exact_sums(self, rows: Indices, weights: Matrix, at: Indices) -> ExactSums:
+        values = np.zeros((len(weights), len(at)))
+        rows, at = self._rows(rows), self._rows(at)
+        if self.kernel.explicit:
+            _, offset, values, sizes = linear_sums(self.samples, rows, weights, at)
+            n_terms = len(rows) + self.samples.shape[1]
+            doubt = UNIT_ROUNDOFF * np.abs(values) + 2.0 * (n_terms * UNIT_ROUNDOFF) ** 2 * sizes
+            return ExactSums(values, doubt, (float(offset[0]), float(offset[1])))
+        if not len(rows) or not len(at):
+            return ExactSums(values, 0.0)
+        support, queries = self._exact_samples.take(rows), self._exact_samples.take(at)
+        packed = pack(support, DOUBLE, support.centre), pack(queries, DOUBLE, support.centre)
+        core.exact_sums(compiled_kernel(self.kernel), *packed, np.ascontiguousarray(weights), values)
+        panels = isinstance(support, CsrSamples) or support.shape[1] <= MOST_FOR_PANELS or self.kernel.name == "laplacian"
+        additions = ADDITIONS_OF_PANELS if panels else ADDITIONS_OF_PRODUCTS
+        error = rounding_of_sums(self.kernel, self._n_terms, self._sizes, rows, weights, at, additions)
+        if self.kernel.shift_invariant:
+            error = error + rounding_of_distances(self.kernel, support, queries, weights)
+        return ExactSums(values, error)
+
+    @cached_property
+    def _exact_samples(self) -> Samples:
+        return self.samples.around(centre_for(self.kernel, self.samples, DOUBLE, FEW_FEATURES))
+
+    @cached_property
+    def _n_terms(self) -> int:
+        return self.samples.n_terms
+
+    @cached_property
+    def _sizes(self) -> Vector | float:
+        return self.samples.sizes(self.kernel)
+
+    def subset(self, members: Indices) -> NativeGram:
+        rows = self._rows(members)
+        part = copy(self)
+        for name in ("_diagonal", "_exact_samples", "_sizes"):
+            vars(part).pop(name, None)
+        part.samples, part.compiled = self.samples.take(rows), self.compiled.subset(rows)
+        part._edges, part._chosen, part._members = (0, len(rows)), (0,), None
+        return part
+
+    def restrict(self, segments: tuple[int, ...]) -> NativeGram:
+        part = copy(self)
+        part._tile = type(self._tile)()
+        part._chosen = segments
+        part._members = np.concatenate([np.arange(self._edges[s], self._edges[s + 1], dtype=np.int32) for s in segments])
+        return part
+
+    def in_float64(self) -> Gram:
+        if self.dtype == np.float64:
+            return self
+        wide = NativeGram(self.kernel, self.samples, DOUBLE, self._budget, self._edges)
+        wide._chosen, wide._members = self._chosen, self._members
+        return wide
+
+    def release(self) -> None:
+        if self._members is not None:
+            self.compiled.release_cross_blocks()
+
+
+class MatrixGram(Gram):
+    """A kernel matrix stored as a whole, or some segments of it: in float64, or in float32 with its float64 version in `exact`.
+    It is never written to, so several threads may read it, each through a restriction of its own."""
+
+    remembers = True
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        matrix: NDArray[Any],
+        exact: MatrixGram | None,
+        edges: tuple[int, ...],
+        chosen: tuple[int, ...],
+        rounding: float = 0.0,
+    ) -> None:
+        self.kernel = kernel
+        self.matrix, self._exact, self._rounding = matrix, exact, rounding
+        self.dtype = matrix.dtype
+        self._edges, self._chosen = edges, chosen
+        self._segments = [(edges[s], edges[s + 1]) for s in chosen]
+        self._members = np.concatenate([np.arange(*segment, dtype=np.int32) for segment in self._segments])
+        kind = core.Tile32 if self.dtype == np.float32 else core.Tile64
+        self._tile: Any = kind()
+        self._all: Any = kind()
+        self._largest = float(matrix.diagonal().max())
+        self.is_tile = len(self) == len(matrix)
+
+    @property
+    def samples(self) -> Samples:  # type: ignore[override]
+        return MatrixSamples(self.in_float64().matrix, self._members)
+
+    def __len__(self) -> int:
+        return len(self._members)
+
+    def tile(self, members: Indices, shift: Vector | None = None) -> Any:
+        if shift is None and self.is_tile and len(members) == len(self):
+            self._all.view(self.matrix)
+            return self._all
+        core.fill_tile_from(self.matrix, self._members[members], self._tile)
+        if shift is not None:
+            self._tile.add_to_diagonal(shift)
+        return self._tile
+
+    def block(self, rows: Indices, columns: Indices) -> NDArray[Any]:
+        return np.array(self.matrix[np.ix_(self._members[rows], self._members[columns])])
+
+    def diagonal(self) -> Vector:
+        return np.asarray(self.in_float64().matrix.diagonal()[self._members])
+
+    def accumulate(self, rows: Indices, weights: Matrix, out: Matrix) -> None:
+        for own, sums in zip(weights, out, strict=True):
+            at = 0
+            for first, last in self._segments:
+                core.accumulate_from(self.matrix, self._members[rows], own, first, last, sums[at : at + last - first])
+                at += last - first
+
+    def exact_sums(self, rows: Indices, weights: Matrix, at: Indices) -> ExactSums:
+        """Sums from the stored float64 matrix, which was checked against freshly computed entries (`model_selection.grid`)."""
+        if self._exact is not None:
+            return self._exact.exact_sums(rows, weights, at)
+        values = np.stack([self._sums(rows, own, at) for own in weights])
+        unit = self._rounding + len(rows) * UNIT_ROUNDOFF
+        return ExactSums(values, unit * self._largest * np.abs(weights).sum(axis=1, keepdims=True))
+
+    def _sums(self, rows: Indices, weights: Vector, at: Indices) -> Vector:
+        if len(rows) * len(self) <= len(at) * len(self.matrix):  # rows of the support vectors, not rows `at`
+            everywhere = np.zeros((1, len(self)))
+            self.accumulate(rows, weights[None], everywhere)
+            return np.asarray(everywhere[0, at])
+        spread = np.zeros(len(self.matrix))
+        np.add.at(spread, self._members[rows], weights)  # a row may occur twice
+        out = np.empty(len(at))
+        core.products_from(self.matrix, self._members[at], spread, out)
+        return out
+
+    def subset(self, members: Indices) -> Gram:
+        chosen = self._members[members]
+        samples = MatrixSamples(self.in_float64().matrix, chosen)
+        return BlockGram(Precomputed(), samples, 0, (0, len(chosen)))
+
+    def restrict(self, segments: tuple[int, ...]) -> MatrixGram:
+        exact = None if self._exact is None else self._exact.restrict(segments)
+        return MatrixGram(self.kernel, self.matrix, exact, self._edges, segments, self._rounding)
+
+    def in_float64(self) -> MatrixGram:
+        return self if self._exact is None else self._exact
+
+    def release(self) -> None:
+        """Nothing to do: there is no cache."""
+
+
+def make_whole(
+    kernel: NamedKernel, pairing: Matrix, segments: tuple[int, ...], rounding: float, reused: MatrixGram | None
+) -> MatrixGram:
+    """The whole matrix from the `pairing` of all samples, in the memory of a matrix that is no longer needed, if there is one:
+    touching fresh memory takes longer than computing the matrix."""
+    if reused is not None:
+        rounded, matrix = reused.matrix, reused.in_float64().matrix
+    else:
+        rounded, matrix = (_padded(len(pairing), np.dtype(dtype)) for dtype in (np.float32, np.float64))
+    if kernel.name in core.kernel_names:
+        core.apply_kernel_to(compiled_kernel(kernel), pairing, matrix, rounded)
+    else:
+        matrix[:] = kernel.of_pairing(pairing)
+        rounded[:] = matrix
+    everyone = tuple(range(len(segments) - 1))
+    return MatrixGram(kernel, rounded, MatrixGram(kernel, matrix, None, segments, everyone, rounding), segments, everyone)
+
+
+def _padded(n: int, dtype: np.dtype[Any]) -> NDArray[Any]:
+    """An n by n array with rows padded by zeros, so that the whole matrix can serve as a tile."""
+    width = -(-n // core.chunk) * core.chunk
+    matrix = np.empty((n, width), dtype)
+    matrix[:, n:] = 0.0
+    return matrix[:, :n]
+
+
+def _entry_cost(samples: Samples) -> float:
+    """The number of multiplications for a kernel entry."""
+    X = samples.X
+    return float(X.nnz / max(1, X.shape[0]) if isinstance(samples, CsrSamples) else X.shape[1])

@@ -1,0 +1,113 @@
+"""Samples and kernels in the form that the compiled code takes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse as sp
+
+from maxmargin.backends.native.core import core
+from maxmargin.kernels import FEW_FEATURES_IN_FLOAT32, Kernel
+from maxmargin.samples import CsrSamples, DenseSamples, Samples, dwarfs_spread
+
+Vector = NDArray[np.float64]
+Matrix = NDArray[np.float64]
+Indices = NDArray[np.int32]
+
+DOUBLE = np.dtype(np.float64)
+NO_CENTRE = np.empty(0)  # in place of a centre: the samples are not centred
+NO_SAMPLES = np.empty(0, dtype=np.int32)
+#: CSR data of at least this density, and not too wide, is worked on as dense rows.
+DENSE_ENOUGH = 0.3
+WIDEST_DENSE = 4096
+#: CSR samples with more columns than this for each stored value have mostly empty columns, which are left out.
+MOST_COLUMNS_PER_VALUE = 4
+
+
+def knows(kernel: Kernel) -> bool:
+    """Whether there is compiled code for this kernel."""
+    return kernel.name in core.kernel_names
+
+
+def can_pack(kernel: Kernel, samples: Samples) -> bool:
+    """Whether the compiled code can evaluate this kernel on these samples."""
+    too_wide = kernel.name == "laplacian" and isinstance(samples, CsrSamples) and samples.shape[1] > WIDEST_DENSE
+    return knows(kernel) and not too_wide
+
+
+def compiled_kernel(kernel: Kernel) -> Any:
+    return core.make_kernel(
+        kernel.name,
+        float(getattr(kernel, "gamma", 1.0)),
+        float(getattr(kernel, "coef0", 0.0)),
+        float(getattr(kernel, "degree", 3.0)),
+    )
+
+
+def suitable(kernel: Kernel, samples: Samples) -> Samples:
+    """The samples as dense rows or as CSR, whichever is faster. CSR becomes dense if it is nearly dense, or if the kernel needs
+    Manhattan distances; else it loses its empty columns, if there are very many."""
+    if not isinstance(samples, CsrSamples):
+        return samples
+    density = samples.X.nnz / max(1, samples.X.shape[0] * samples.X.shape[1])
+    if kernel.name == "laplacian" or (density >= DENSE_ENOUGH and samples.shape[1] <= WIDEST_DENSE):
+        return samples.dense()
+    return without_empty_columns(samples)[0]
+
+
+def without_empty_columns(*sets: Samples) -> list[Samples]:
+    """CSR samples without their empty columns, if there are so many that a table of all columns would take more memory than the
+    samples."""
+    containers = [some.X for some in sets]
+    if not sp.issparse(containers[0]) or containers[0].shape[1] <= MOST_COLUMNS_PER_VALUE * (1 + sum(X.nnz for X in containers)):
+        return list(sets)
+    present, places = np.unique(np.concatenate([X.indices for X in containers]), return_inverse=True)
+    parts = np.split(places.astype(containers[0].indptr.dtype), np.cumsum([X.nnz for X in containers])[:-1])
+    return [
+        CsrSamples(sp.csr_array((X.data, part, X.indptr), shape=(X.shape[0], max(1, len(present)))), some.index)
+        for some, X, part in zip(sets, containers, parts, strict=True)
+    ]
+
+
+def pack(samples: Samples, dtype: np.dtype[Any], centre: Vector | None = None) -> Any:
+    """A compiled copy of the samples, in their order, less `centre`."""
+    kind = core.Samples32 if dtype == np.float32 else core.Samples64
+    X = samples.X
+    if isinstance(samples, CsrSamples):
+        return kind.from_csr(X.indptr, X.indices.astype(X.indptr.dtype, copy=False), X.data, X.shape[1], samples.index)
+    return kind.from_dense(np.ascontiguousarray(X), NO_CENTRE if centre is None else centre, samples.index)
+
+
+def centre_for(
+    kernel: Kernel, samples: Samples, dtype: np.dtype[Any], most_for_differences: int = FEW_FEATURES_IN_FLOAT32
+) -> Vector | None:
+    """The centre to subtract from the samples: a point in their middle if that changes no kernel value and saves digits.
+
+    In float64 the subtraction itself costs samples far from the centre their last digit, so it is done only where distances come
+    from dot products (more features than `most_for_differences`) and the offset of the samples is much larger than their spread.
+    """
+    if samples.centre is not None or not kernel.shift_invariant or not isinstance(samples, DenseSamples):
+        return samples.centre
+    if dtype == DOUBLE and (samples.shape[1] <= most_for_differences or kernel.name == "laplacian"):
+        return None
+    centre = samples.middle()
+    if dtype == DOUBLE and centre is not None and not dwarfs_spread(centre, samples):
+        return None
+    return centre
+
+
+def linear_sums(samples: Samples, rows: Indices, weights: Matrix, at: Indices) -> tuple[Matrix, Vector, Matrix, Matrix]:
+    """The weights of each output, offsets, sums and the sizes of their terms, as defined in
+    native/include/maxmargin/linear_sums.hpp."""
+    X, centre = samples.X, NO_CENTRE if samples.centre is None else samples.centre
+    weights = np.ascontiguousarray(weights, dtype=np.float64)
+    told = centre, samples.places(rows), weights, samples.places(at)
+    if isinstance(samples, CsrSamples):
+        features = X.indices.astype(X.indptr.dtype, copy=False)
+        found = core.linear_sums_csr(X.indptr, features, X.data, X.shape[1], *told)
+    else:
+        found = core.linear_sums(X if X.strides[1] == X.itemsize else np.ascontiguousarray(X), *told)
+    w, offsets, sums, sizes = found
+    return w.reshape(len(weights), -1), offsets, sums.reshape(len(weights), -1), sizes.reshape(len(weights), -1)

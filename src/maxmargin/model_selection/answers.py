@@ -1,0 +1,97 @@
+"""The answers of trained machines about samples that their fold holds out, in the form that scorers take."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+
+from maxmargin.backends import Backend
+from maxmargin.kernels import Kernel
+from maxmargin.multiclass import choose_class, gather_coefficients, one_vs_rest_scores, pair_decisions
+from maxmargin.samples import Samples
+from maxmargin.tasks import ClassificationTask, RegressionTask
+from maxmargin.training import Outcome
+
+Vector = NDArray[np.float64]
+#: A function from a fold, its trained machines, the kernel, the samples in the order of the kernel matrix, and the backend
+Answer = Callable[[Any, Sequence[Outcome], Kernel, Samples, Backend], "Answers"]
+
+
+class Answers(BaseEstimator):  # type: ignore[misc]
+    """A stand-in for a fitted model, for scorers: its predictions are stored."""
+
+    def __init__(self, predictions: Any = None, decisions: Any = None, classes: Any = None) -> None:
+        self.predictions = predictions
+        self.decisions = decisions
+        self.classes = classes
+
+    def fit(self, X: Any, y: Any) -> Answers:
+        return self
+
+    def predict(self, X: Any) -> Any:
+        return self.predictions
+
+
+class ClassAnswers(ClassifierMixin, Answers):  # type: ignore[misc]
+    """Answers of a classifier."""
+
+    @property
+    def classes_(self) -> Any:
+        return self.classes
+
+    def decision_function(self, X: Any) -> Any:
+        return self.decisions
+
+    def predict_proba(self, X: Any) -> Any:
+        raise ValueError(
+            "scoring asks for probabilities, and the machines of a grid have none: use a scorer of predictions or decisions, or "
+            "GridSearchCV(SVC(probability='loo'), ...)"
+        )
+
+
+class ValueAnswers(RegressorMixin, Answers):  # type: ignore[misc]
+    """Answers of a regression."""
+
+
+def class_answers(classes: NDArray[Any]) -> Answer:
+    """Answers of classifiers with these classes."""
+
+    def answer(
+        fold: ClassificationTask, outcomes: Sequence[Outcome], kernel: Kernel, samples: Samples, backend: Backend
+    ) -> ClassAnswers:
+        assert fold.held_out is not None
+        biases = np.array([one.proof.bias for one in outcomes])
+        one_vs_one = len(classes) > 2 and fold.strategy == "ovo"
+        if one_vs_one:  # a machine saw the samples of two classes only
+            edges = fold.by_class.edges
+            support, weights = gather_coefficients(fold.by_class.plan, [one.solution.beta for one in outcomes], edges, "ovo")
+            sizes = np.diff(np.searchsorted(support, edges))
+            asked = samples.take(np.flatnonzero(fold.held_out))
+            decisions = pair_decisions(backend.weighted_sums(kernel, samples.take(support), asked, weights, sizes), biases)
+        else:
+            decisions = np.stack([_values(one)[fold.held_out] for one in outcomes], axis=1) + biases
+            if len(classes) > 2:  # a class whose samples are all held out is never predicted
+                decisions[:, [not (one.problem.upper > 0.0).any() for one in outcomes]] = -np.inf
+        chosen = classes[choose_class(decisions, len(classes), fold.strategy)]
+        if len(classes) == 2:
+            return ClassAnswers(chosen, decisions[:, 0], classes)
+        return ClassAnswers(chosen, one_vs_rest_scores(decisions, len(classes)) if one_vs_one else decisions, classes)
+
+    return answer
+
+
+def value_answers(
+    fold: RegressionTask, outcomes: Sequence[Outcome], kernel: Kernel, samples: Samples, backend: Backend
+) -> ValueAnswers:
+    """Answers of a regression."""
+    assert fold.held_out is not None
+    return ValueAnswers(_values(outcomes[0])[: len(fold.held_out)][fold.held_out] + outcomes[0].proof.bias)
+
+
+def _values(one: Outcome) -> Vector:
+    """K beta, at the held-out samples too: the gradient less the linear term (the shift has no effect there, as beta = 0)."""
+    return np.asarray(one.solution.gradient - one.problem.linear)

@@ -1,0 +1,191 @@
+"""Binary machines: one for two classes, or several of pairs or of one class against the rest."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+
+from maxmargin.certificates import Certificate, combine
+from maxmargin.formulations import (
+    DualProblem,
+    Loss,
+    classification_problem,
+    costs,
+    largest_nu,
+    nu_classification_problem,
+    nu_margin,
+)
+from maxmargin.gram import Gram
+from maxmargin.multiclass import gather_coefficients, spread_coefficients
+from maxmargin.samples import dwarfs_spread
+from maxmargin.tasks.base import Fitted, Indices, Matrix, Task, Vector
+from maxmargin.tasks.by_class import ByClass
+from maxmargin.training import Outcome
+
+TINY = float(np.finfo(float).tiny)
+
+
+class BinaryMachine(ABC):
+    """A binary machine without its samples: its dual problem, and the scale of its solution."""
+
+    def require_feasible(self, seen: Sequence[tuple[Vector, Vector]]) -> None:
+        """Raise a ValueError if some problem has no feasible point; `seen` are the signs and weights of each."""
+        return None
+
+    @abstractmethod
+    def pose(self, signs: Vector, weights: Vector) -> DualProblem: ...
+
+    def of_fold(self) -> BinaryMachine:
+        """The machine for a fold, which has fewer samples."""
+        return self
+
+    def scale(self, problem: DualProblem, proof: Certificate) -> float:
+        """The factor that turns the solution into the machine that is kept."""
+        return 1.0
+
+    def divisor(self, coefficients: Vector, weights: Vector) -> float:
+        """One over `scale`, from the machine that was kept."""
+        return 1.0
+
+    def further(self, outcomes: Sequence[Outcome]) -> dict[str, Any]:
+        """What the solutions say besides coefficients and intercepts."""
+        return {}
+
+
+@dataclass(frozen=True)
+class CostMachine(BinaryMachine):
+    """The machine with a cost C of slack and a loss."""
+
+    C: float
+    loss: Loss
+    fit_intercept: bool = True
+
+    def pose(self, signs: Vector, weights: Vector) -> DualProblem:
+        return classification_problem(signs, costs(self.C, weights), self.loss, self.fit_intercept)
+
+
+@dataclass(frozen=True)
+class NuMachine(BinaryMachine):
+    """The machine with a share nu of margin errors; it is divided by the margin rho that it finds. A fold may have too few
+    samples of a class for nu; a `clipped` machine then gets the largest feasible value."""
+
+    nu: float
+    clipped: bool = False
+
+    def require_feasible(self, seen: Sequence[tuple[Vector, Vector]]) -> None:
+        most = min(largest_nu(signs, weights) for signs, weights in seen)
+        if self.nu > most and not self.clipped:
+            raise ValueError(
+                f"nu={self.nu!r}: specified nu is infeasible: the largest value that the smaller class of each pair can "
+                f"satisfy here is {most!r}"
+            )
+
+    def pose(self, signs: Vector, weights: Vector) -> DualProblem:
+        return nu_classification_problem(signs, weights, min(self.nu, largest_nu(signs, weights)))
+
+    def of_fold(self) -> NuMachine:
+        return replace(self, clipped=True)
+
+    def scale(self, problem: DualProblem, proof: Certificate) -> float:
+        rho = nu_margin(problem, proof.levels)
+        return 1.0 / rho if rho > proof.kkt_violation else 1.0
+
+    def divisor(self, coefficients: Vector, weights: Vector) -> float:
+        return self.nu * float(weights.sum()) / max(float(np.abs(coefficients).sum()), TINY)
+
+    def further(self, outcomes: Sequence[Outcome]) -> dict[str, Any]:
+        rho = np.array([nu_margin(one.problem, one.proof.levels) for one in outcomes])
+        return {"rho_": float(rho[0]) if len(rho) == 1 else rho}
+
+
+class ClassificationTask(Task):
+    """`weights` are those of the samples times those of their classes, in the order of the kernel matrix."""
+
+    def __init__(self, by_class: ByClass, weights: Vector, machine: BinaryMachine, strategy: str) -> None:
+        self.by_class, self.weights, self.machine, self.strategy = by_class, weights, machine, strategy
+        self.order = by_class.order
+        self.segments = by_class.edges
+
+    @cached_property
+    def problems(self) -> list[DualProblem]:  # type: ignore[override]
+        seen = [(machine.signs(self.by_class.edges), self.weights[members]) for machine, members in self.by_class.machines()]
+        self.machine.require_feasible(seen)
+        return [self.machine.pose(*one) for one in seen]
+
+    def parts(self, gram: Gram) -> list[Gram]:
+        return self.by_class.parts(gram)
+
+    @property
+    def orders(self) -> list[Indices]:
+        return self.by_class.orders
+
+    def _weighted(self, weights: Vector) -> Self:
+        return type(self)(self.by_class, weights, self.machine.of_fold(), self.strategy)
+
+    def decode(self, outcomes: Sequence[Outcome]) -> Fitted:
+        scales = [self.machine.scale(one.problem, one.proof) for one in outcomes]
+        kept = [_scaled(one, scale) for one, scale in zip(outcomes, scales, strict=True)]
+        betas, biases = [beta for beta, _ in kept], [bias for _, bias in kept]
+        support, coefficients = gather_coefficients(self.by_class.plan, betas, self.by_class.edges, self.strategy)
+        with np.errstate(divide="ignore"):
+            margins = 1.0 / (np.array(scales) * np.sqrt([squared_norm(one) for one in outcomes]))
+        return Fitted(
+            support=self.by_class.order[support],
+            n_support=np.diff(np.searchsorted(support, self.by_class.edges)).astype(np.int32),
+            coefficients=coefficients,
+            intercepts=np.array(biases),
+            certificate=self.together([one.proof for one in outcomes]),
+            further={"margin_": float(margins[0]) if len(margins) == 1 else margins, **self.machine.further(outcomes)},
+        )
+
+    def encode(self, coefficients: Matrix) -> list[tuple[Vector, float]]:
+        sorted_rows = coefficients[:, self.by_class.order]
+        rows = spread_coefficients(self.by_class.plan, sorted_rows, self.by_class.edges, self.strategy)
+        divisors = [self.machine.divisor(row, self.weights[seen]) for row, seen in zip(rows, self.by_class.members, strict=True)]
+        return [(divisor * row, divisor) for row, divisor in zip(rows, divisors, strict=True)]
+
+    def together(self, proofs: Sequence[Certificate]) -> Certificate:
+        return in_order_of_samples(proofs, self.by_class)
+
+
+def _scaled(one: Outcome, scale: float) -> tuple[Vector, float]:
+    """The duals and the intercept of a machine, times its scale.
+
+    The duals of a linear machine have to sum to zero after that too: with large features, what rounding leaves of their sum
+    matters. The intercept then moves so that the first sample keeps its decision.
+    """
+    beta, bias, samples = scale * one.solution.beta, scale * one.proof.bias, one.gram.samples
+    if scale == 1.0 or samples.centre is None or not dwarfs_spread(samples.centre, samples):
+        return beta, bias
+    problem = one.problem
+    scaled = replace(problem, lower=scale * problem.lower, upper=scale * problem.upper, split=None, start=None)
+    balanced = scaled.with_exact_sums(beta)
+    support = np.flatnonzero(beta).astype(np.int32)
+    first = np.zeros(1, dtype=np.int32)
+    before, after = (one.gram.exact_sums(support, duals[None, support], first) for duals in (beta, balanced))
+    values = [float(sums.values[0, 0]) + sums.offset[0] for sums in (before, after)]
+    return balanced, bias + (values[0] - values[1])
+
+
+def squared_norm(one: Outcome) -> float:
+    """||w||^2 = beta' K beta, from the dual value -(1/2 beta'(K + diag(shift)) beta + linear' beta)."""
+    problem, beta = one.problem, one.solution.beta
+    norm = -2.0 * (one.proof.dual + float(problem.linear @ beta))
+    if problem.shift is not None:
+        norm -= float(problem.shift @ beta**2)
+    if not problem.coupled:  # without an equality constraint the bias is a weight like the others
+        norm -= one.proof.bias**2
+    return max(norm, 0.0) + 0.0  # not -0.0, which would make the margin -inf
+
+
+def in_order_of_samples(proofs: Sequence[Certificate], by_class: ByClass) -> Certificate:
+    """The certificate of all machines, with its gap terms in the order of the training samples."""
+    terms = np.zeros((len(proofs), len(by_class.order)))
+    for row, seen, proof in zip(terms, by_class.members, proofs, strict=True):
+        row[by_class.order[seen]] = proof.gap_terms
+    return replace(proofs[0], gap_terms=terms[0]) if len(proofs) == 1 else combine(proofs, terms)
