@@ -30,6 +30,7 @@ from maxmargin.solvers import SOLVERS
 from maxmargin.solvers.primal import balanced_pull, pull
 from maxmargin.solvers.separability import best_multiple, hulls_meet
 from maxmargin.solvers.textbook.pair_step import best_step, bias_after, move
+from tests import oracle
 
 # --- twenty small problems -----------------------------------------------------------------------------------------
 
@@ -62,7 +63,9 @@ class Problem:
         return {"kernel": kernel, "gamma": 0.4, "coef0": 1.0, "degree": 2, "loss": self.loss, "C": self.C}
 
     def k(self, A: Any, B: Any) -> Any:
-        return squared(A, B) if self.kernel in ("callable", "precomputed") else make_kernel(self.kernel, 0.4, 1.0, 2).block(A, B)
+        return (
+            squared(A, B) if self.kernel in ("callable", "precomputed") else oracle.kernel_matrix(self.kernel, A, B, 0.4, 1.0, 2)
+        )
 
     def samples(self) -> tuple[Any, Any, Any]:
         """A training set and other samples, before they become rows of a matrix."""
