@@ -242,10 +242,8 @@ def judge(model: Any, K: Matrix, y: Any = None, weights: Any = None) -> list[Tru
     match type(model).__name__:
         case "SVC":
             return list(_classifiers(model, K, y, s, beta, bias))
-        case "NuSVC":  # the solution divided by rho, or the solution as it is where rho may be zero
-            scale = model.rho_ if model.rho_ > model.certificate_.kkt_violation else 1.0
-            signs, s = np.where(y == model.classes_[1], 1.0, -1.0), s * model.class_weight_[np.searchsorted(model.classes_, y)]
-            return [nu_classifier(K, signs, s, model.nu, scale * beta[0], scale * bias[0], model.rho_)]
+        case "NuSVC":
+            return list(_nu_classifiers(model, K, y, s, beta, bias))
         case "SVR":
             return [regression(K, y, model.C * s, model.epsilon, beta[0], bias[0], model.loss)]
         case "NuSVR":
@@ -260,7 +258,7 @@ def _classifiers(model: Any, K: Matrix, y: Any, s: Vector, beta: Matrix, bias: l
     labels = np.searchsorted(model.classes_, y)
     C = np.where(s > 0, np.inf, 0.0) if np.isinf(model.C) else model.C * s * model.class_weight_[labels]
     if model.multi_class == "crammer_singer":
-        both = np.vstack([-beta, beta]) if len(beta) == 1 else beta
+        both = np.vstack([-beta, beta]) / 2.0 if len(beta) == 1 else beta  # of two classes it keeps the difference
         yield crammer_singer(K, labels == np.arange(len(both))[:, None], C, both)
     elif len(model.classes_) == 2:
         yield classifier(K, 2.0 * labels - 1.0, C, beta[0], bias[0], model.loss)
@@ -270,6 +268,19 @@ def _classifiers(model: Any, K: Matrix, y: Any, s: Vector, beta: Matrix, bias: l
     else:
         for m, (inside, signs, row) in enumerate(one_vs_one(labels, beta)):
             yield classifier(K[np.ix_(inside, inside)], signs, C[inside], row, bias[m], model.loss)
+
+
+def _nu_classifiers(model: Any, K: Matrix, y: Any, s: Vector, beta: Matrix, bias: list[Any]) -> Iterator[Truth]:
+    """A NuSVC keeps its solutions divided by rho, or as they are where rho may be zero: their sums tell which."""
+    labels = np.searchsorted(model.classes_, y)
+    weights = s * model.class_weight_[labels]
+    binary = [(np.arange(len(K)), 2.0 * labels - 1.0, beta[0])]
+    machines = binary if len(model.classes_) == 2 else one_vs_one(labels, beta)
+    for (inside, signs, row), b, rho in zip(machines, bias, np.atleast_1d(model.rho_), strict=True):
+        size, total = np.abs(row).sum(), model.nu * weights[inside].sum()
+        scale = float(rho) if abs(rho * size - total) < abs(size - total) else 1.0
+        part = K[np.ix_(inside, inside)]
+        yield nu_classifier(part, signs, weights[inside], model.nu, scale * row, scale * b, float(rho))
 
 
 def coefficients(model: Any, n: int) -> Matrix:

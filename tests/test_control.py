@@ -11,7 +11,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -40,14 +39,6 @@ from sklearn.datasets import make_classification
 X, y = make_classification(8000, 10, n_informative=5, flip_y=0.4, class_sep=0.3, random_state=0)
 C = 1e3
 """
-
-
-@pytest.fixture(autouse=True)
-def _python_handles_ctrl_c() -> Iterator[None]:
-    """A test run in the background inherits an ignored SIGINT, and then there is nothing to catch."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
 
 
 def hard() -> tuple[Any, Any, float]:

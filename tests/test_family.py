@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pickle
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -226,9 +226,8 @@ def test_max_seconds(member: Member) -> None:
 
 
 @pytest.fixture
-def ctrl_c() -> Iterator[Any]:
+def ctrl_c() -> Callable[[Progress], None]:
     """Ctrl-C at the first report, and never again."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # in the background it is ignored
     pressed: list[Progress] = []
 
     def press(progress: Progress) -> None:
@@ -236,8 +235,7 @@ def ctrl_c() -> Iterator[Any]:
             pressed.append(progress)
             signal.raise_signal(signal.SIGINT)
 
-    yield press
-    signal.signal(signal.SIGINT, before)
+    return press
 
 
 @family

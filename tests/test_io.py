@@ -5,28 +5,16 @@ from __future__ import annotations
 import gzip
 import pickle
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.sparse import issparse
 from sklearn.datasets import dump_svmlight_file
 
 from maxmargin.io import DataFileError, read_csv, read_libsvm, read_table
-
-
-@pytest.fixture
-def write(tmp_path):
-    def write(name: str, content: str | bytes) -> Path:
-        path = tmp_path / name
-        path.write_bytes(content.encode() if isinstance(content, str) else content)
-        return path
-
-    return write
-
 
 # --- CSV, read ---------------------------------------------------------------------------------
 
@@ -121,7 +109,6 @@ def test_compressed(write):
     assert read_table(path).X.tolist() == [[1], [2]]
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=30)
 @given(
     X=arrays(
         np.float64,

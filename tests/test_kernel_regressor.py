@@ -162,7 +162,7 @@ def test_search_over_parameters(data):
 # --- the certificate -----------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(0, 2**32 - 1), st.floats(1e-3, 1e2))
 def test_the_gap_is_primal_less_dual_at_any_point(seed, alpha):
     rng = np.random.default_rng(seed)

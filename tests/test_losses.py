@@ -18,7 +18,7 @@ SMOOTH = [losses.mse, losses.squared_error, losses.logistic, losses.quadratic_hi
 
 
 @pytest.mark.parametrize("loss", [*SMOOTH, losses.hinge], ids=lambda loss: loss.name)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(t=st.sampled_from([-1.0, 1.0]), y=st.floats(-20, 20))
 def test_gradient(loss, t, y):
     if loss is losses.hinge and abs(t * y - 1.0) < 1e-6:
@@ -65,7 +65,7 @@ def test_logistic_does_not_overflow():
 # --- many classes --------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.integers(0, 2**32 - 1), st.integers(2, 6))
 def test_softmax_gradient(seed, n_classes):
     rng = np.random.default_rng(seed)

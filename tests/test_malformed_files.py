@@ -304,16 +304,6 @@ def test_mutants_of_compressed_files(tmp_path: Path) -> None:
 # --- faults by name ------------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def write(tmp_path: Path) -> Callable[[str, str | bytes], Path]:
-    def write(name: str, content: str | bytes) -> Path:
-        path = tmp_path / name
-        path.write_bytes(content.encode() if isinstance(content, str) else content)
-        return path
-
-    return write
-
-
 MILLION = 10**6
 DATA_FAULTS = {
     "digits of another script": ("d.csv", "1,2,0\n１,2,1\n", 2, "'１' in column 1 is not a number"),

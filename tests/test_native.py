@@ -188,25 +188,6 @@ def test_solve_tile_reaches_the_tolerance(coupled, loss, dtype):
         assert abs(beta.sum()) <= 1e-12 * np.abs(beta).sum()
 
 
-def test_backends_agree_on_violation_and_working_set():
-    rng = np.random.default_rng(0)
-    problem = classification_problem(np.where(rng.random(500) < 0.5, 1.0, -1.0), np.ones(500))
-    beta = np.clip(problem.upper * rng.choice([0.0, 0.4, 1.0], 500) + problem.lower * rng.choice([0.0, 1.0], 500),
-                   problem.lower, problem.upper)  # fmt: skip
-    gradient = rng.normal(size=500)
-    ours, theirs = (backend.measure_violation(problem, beta, gradient) for backend in (native, reference))
-    assert ours.value == theirs.value == problem.violation(beta, gradient)
-    assert ours.n_free == theirs.n_free
-    for size in (64, 1000):
-        members, complete = native.choose_working_set(problem, beta, gradient, ours, 0.1, size, 0.5, 1)
-        others, complete_too = reference.choose_working_set(problem, beta, gradient, ours, 0.1, size, 0.5, 1)
-        assert complete == complete_too == (size == 1000)
-        assert len(members) <= size + 2
-        assert (np.diff(members) > 0).all()
-        if complete:  # the same variables are wanted; the native set may hold those that come next on top
-            assert set(others) <= set(members)
-
-
 def test_instruction_set_is_a_known_one():
     assert _native.instruction_set() in {"x86-64-v4", "x86-64-v3", "baseline"}
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
@@ -16,10 +16,6 @@ from sklearn.exceptions import ConvergenceWarning
 from maxmargin import SVC, SVR, NuSVC, NuSVR, OneClassSVM
 from tests import oracle
 
-settings.register_profile(
-    "deterministic", derandomize=True, deadline=None, max_examples=40, suppress_health_check=list(HealthCheck)
-)
-settings.load_profile("deterministic")
 # a nu that happens to be too small for a margin; such cases are left out
 pytestmark = pytest.mark.filterwarnings("ignore:No margin")
 

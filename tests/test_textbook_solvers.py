@@ -222,7 +222,7 @@ labels = st.sampled_from([-1.0, 1.0])
 
 
 @given(st.tuples(alphas, alphas), st.tuples(labels, labels), st.integers(0, 2**16))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_the_pair_step_is_the_lectures_update(alpha, t, seed):
     """a_j - t_j (E_i - E_j) / eta, clipped to [L, H] in two cases; a_i follows; b in three cases."""
     random, C = np.random.default_rng(seed), 2.0
@@ -253,7 +253,7 @@ def test_the_pair_step_is_the_lectures_update(alpha, t, seed):
 
 
 @given(st.floats(1e-3, 1e3), st.floats(0.0, 1.0), labels)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_a_step_to_the_end_of_the_box_lands_there(C, share, sign):
     problem = classification_problem(np.array([sign]), np.array([C]))
     for end in (0.0, sign * C):
@@ -555,7 +555,7 @@ def test_a_constant_rate_comes_close_fast_and_a_decaying_one_closer():
 
 
 @given(st.integers(0, 2**16), st.sampled_from([None, 0.3]), st.booleans())
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_the_pull_is_the_best_dual_point_of_its_box(seed, shift, coupled):
     """It minimises beta E + 1/2 shift beta^2; balanced, over points that sum to zero."""
     random, n = np.random.default_rng(seed), 8
