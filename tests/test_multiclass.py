@@ -76,6 +76,8 @@ def test_scores_of_one_vs_one_order_the_classes_by_votes_and_then_by_decisions()
 def test_one_vs_rest_is_a_machine_for_each_class_and_the_highest_decision():
     X, y, queries = clouds()
     model = fit("ovr", X, y)
+    assert model.dual_coef_.shape == (4, len(model.support_))
+    assert model.intercept_.shape == model.n_iter_.shape == model.margin_.shape == (4,)
     decisions = model.decision_function(queries)
     assert decisions.shape == (len(queries), 4)
     for c in range(4):

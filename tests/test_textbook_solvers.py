@@ -526,7 +526,7 @@ def test_updates_that_move_nothing_count_by_the_sketch():
 
 def test_a_tolerance_below_rounding_ends_as_stalled():
     X, y, _ = MOONS.samples()
-    model = train(MOONS, X, y, solver="smo-simple", tol=1e-18)
+    model = train(MOONS, X[:20], y[:20], solver="smo-simple", tol=1e-18)
     assert model.status_ is Status.STALLED
     assert model.certificate_.holds(1e-9)
 
@@ -728,7 +728,7 @@ def test_auto_does_not_take_the_loss_alone_for_a_hard_margin():
 # --- L-BFGS with a high price of slack ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("scale", [0.1, 10.0])
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
 @pytest.mark.parametrize("C", [1e3, 1e5, 1e7])
@@ -743,15 +743,13 @@ def test_lbfgs_with_a_high_price(C, loss, scale, seed, apart):
     assert model.certificate_.holds(1e-3), str(model.certificate_)
 
 
-@pytest.mark.parametrize("iterations", [1, 3, 10, 30, 100])
-@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+@pytest.mark.parametrize(("loss", "iterations"), [("hinge", 3), ("hinge", 30), ("squared_hinge", 3), ("squared_hinge", 10)])
 def test_lbfgs_returns_its_best_point(loss, iterations):
     problem = Problem("linear", loss, 1e4, 60, 2.0)
     X, y, _ = problem.samples()
     model = train(problem, X, y, solver="lbfgs", tol=1e-10, solver_options={"max_iterations": iterations})
-    if model.status_ is not Status.CONVERGED:
-        assert model.status_ in (Status.STOPPED_BY_OPTION, Status.STALLED)
-        assert model.certificate_.gap <= min(model.trace_.gap) * (1.0 + 1e-5) + 1e-9
+    assert model.status_ is Status.STOPPED_BY_OPTION
+    assert model.certificate_.gap <= min(model.trace_.gap) * (1.0 + 1e-5) + 1e-9
 
 
 def test_lbfgs_with_more_features_than_newton_takes(monkeypatch):
@@ -807,14 +805,13 @@ def test_limits(solver):
     assert close.certificate_.holds(0.05)
 
 
-@every_solver
+@pytest.mark.parametrize("solver", [name for name in NAMES if name != "dual-ascent"])  # which solves another problem
 def test_a_solution_is_a_good_place_to_begin(solver):
     X, y, _ = MOONS.samples()
     model = SVC(**MOONS.parameters, solver="block-smo", tol=1e-9, warm_start=True).fit(X, y)
-    if solver != "dual-ascent":  # which solves another problem
-        again = model.set_params(solver=solver, tol=1e-3).fit(X, y)
-        assert again.status_ is Status.CONVERGED
-        assert again.certificate_.holds(1e-3)
+    again = model.set_params(solver=solver, tol=1e-3).fit(X, y)
+    assert again.status_ is Status.CONVERGED
+    assert again.certificate_.holds(1e-3)
 
 
 @every_solver
@@ -842,7 +839,7 @@ def test_random_state_decides_what_is_drawn(solver):
     options = {"batch_size": 10, "epochs": 20} if solver == "subgradient" else {}
 
     def course(**parameters: Any) -> Any:
-        return train(MOONS, X, y, solver=solver, **parameters).trace_.dual
+        return train(MOONS, X, y, solver=solver, tol=0.1, **parameters).trace_.dual
 
     first = course(random_state=0, solver_options=options)
     assert first == course(random_state=0, solver_options=options)
