@@ -1,17 +1,15 @@
-"""Audits of other libraries' models, against the textbook's primal and dual values written down in plain NumPy."""
+"""Audits of other libraries' models, against the primal and dual values of the oracle."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
-from itertools import combinations
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 import sklearn.svm
-from scipy.spatial.distance import cdist
 from sklearn.datasets import load_iris, make_classification, make_regression
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.model_selection import GridSearchCV
@@ -29,6 +27,8 @@ from maxmargin.formulations import (
     regression_problem,
 )
 from maxmargin.io import DataFileError
+from tests import oracle
+from tests.oracle import Truth
 
 RNG = np.random.default_rng(0)
 BINARY = make_classification(
@@ -53,41 +53,21 @@ KERNELS = {
 }
 
 
-# --- the textbook ----------------------------------------------------------------------------------------------------
-
-
-def kernel_matrix(X: Any, kernel: str, gamma: float | str = "scale", degree: int = 3, coef0: float = 0.0) -> Any:
-    gamma = {"scale": 1.0 / (X.shape[1] * X.var()), "auto": 1.0 / X.shape[1]}.get(gamma, gamma)  # type: ignore[arg-type]
-    if kernel == "rbf":
-        return np.exp(-gamma * cdist(X, X, "sqeuclidean"))
-    return X @ X.T if kernel == "linear" else (gamma * (X @ X.T) + coef0) ** degree
-
-
-def lowest(value: Callable[[float], float], kinks: Any) -> float:
-    """The smallest value of a convex function that is linear between these points."""
-    return min(value(float(kink)) for kink in kinks)
-
-
-def values(
+def truth_of(
     machine: str, K: Any, y: Any, s: Any, beta: Any, b: float, C: float = 1.0, nu: float = 0.5, epsilon: float = 0.1
-) -> Any:
-    """Primal and dual value of one machine with the intercept b, for weights s and coefficients beta as scikit-learn has them."""
-    if machine == "NuSVC":
-        scale = nu * s.sum() / np.abs(beta).sum()
-        beta, b = scale * beta, scale * b
-    f, half_norm = K @ beta, 0.5 * beta @ K @ beta
-    if machine == "SVC":
-        return half_norm + C * s @ np.maximum(0, 1 - y * (f + b)), np.abs(beta).sum() - half_norm
-    if machine == "SVR":
-        slack = np.maximum(0, np.abs(y - f - b) - epsilon)
-        return half_norm + C * s @ slack, y @ beta - epsilon * np.abs(beta).sum() - half_norm
-    if machine == "NuSVR":
-        error = np.abs(y - f - b)
-        tube = lowest(lambda e: C * (nu * s.sum() * e + s @ np.maximum(0, error - e)), [0.0, *error])
-        return half_norm + tube, y @ beta - half_norm
-    margin = y * (f + b) if machine == "NuSVC" else f
-    rho = margin if machine == "NuSVC" else [-b]
-    return half_norm + lowest(lambda r: s @ np.maximum(0, r - margin) - nu * s.sum() * r, rho), -half_norm
+) -> Truth:
+    """The truth about one machine with the intercept b, for weights s and coefficients as scikit-learn has them."""
+    match machine:
+        case "SVC":
+            return oracle.classifier(K, y, C * s, beta, b)
+        case "SVR":
+            return oracle.regression(K, y, C * s, epsilon, beta, b)
+        case "NuSVR":
+            return oracle.nu_regression(K, y, C * s, nu, beta, b)
+        case "NuSVC":  # scikit-learn divides by rho
+            scale = nu * s.sum() / np.abs(beta).sum()
+            return oracle.nu_classifier(K, y, s, nu, scale * beta, scale * b)
+    return oracle.one_class(K, s, nu, beta, -b)
 
 
 def check(found: Audit, machine: str, K: Any, y: Any, weights: Any, model: Any, parameters: Any, rel: float = 1e-9) -> None:
@@ -97,10 +77,11 @@ def check(found: Audit, machine: str, K: Any, y: Any, weights: Any, model: Any, 
         numbers = numbers[weights > 0]  # scikit-learn leaves the others out
     beta[numbers[model.support_]] = model.dual_coef_[0]
     signs = np.where(y == y.max(), 1.0, -1.0) if machine in ("SVC", "NuSVC") else y
-    primal, dual = values(machine, K, signs, weights, beta, float(model.intercept_[0]), **parameters)
+    truth = truth_of(machine, K, signs, weights, beta, float(model.intercept_[0]), **parameters)
+    primal = truth.primal
     assert found.primal_as_is == pytest.approx(primal, rel=rel)
-    assert found.dual == pytest.approx(dual, rel=rel)
-    assert found.gap_as_is == pytest.approx(primal - dual, abs=rel * abs(primal))
+    assert found.dual == pytest.approx(truth.dual, rel=rel)
+    assert found.gap_as_is == pytest.approx(truth.gap, abs=rel * abs(primal))
     assert found.gap == found.gap_as_is > 0
     assert found.gap_best_bias <= found.gap_as_is * (1 + 1e-9)
     assert found.certificate.gap == pytest.approx(found.gap_best_bias, abs=1e-9 * abs(primal))
@@ -121,70 +102,64 @@ def a_point(problem: DualProblem) -> Any:
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
 def test_gap_terms_of_classification(loss: str, fit_intercept: bool) -> None:
     X, y = BINARY
-    K, y, C = kernel_matrix(X, "rbf"), 2.0 * y - 1.0, RNG.uniform(0.5, 3.0, len(y))
+    K, y, C = oracle.kernel_matrix("rbf", X, gamma="scale"), 2.0 * y - 1.0, RNG.uniform(0.5, 3.0, len(y))
     problem = classification_problem(y, C, loss, fit_intercept)
     beta, b = a_point(problem), 0.3 * fit_intercept
-    slack, half_norm = np.maximum(0, 1 - y * (K @ beta + b)), 0.5 * beta @ K @ beta
-    squared = loss == "squared_hinge"
-    primal = half_norm + (C @ slack**2 if squared else C @ slack)
-    dual = y @ beta - half_norm - (beta**2 / (4 * C)).sum() * squared
-    gradient = K @ beta - y + (beta / (2 * C) if squared else 0.0)
-    assert problem.gap_terms(beta, gradient, -b).sum() == pytest.approx(primal - dual, rel=1e-12)
-    assert problem.dual_value(beta, gradient) == pytest.approx(dual, rel=1e-12)
+    truth = oracle.classifier(K, y, C, beta, b if fit_intercept else None, loss)
+    gradient = K @ beta - y + (beta / (2 * C) if loss == "squared_hinge" else 0.0)
+    assert problem.gap_terms(beta, gradient, -b).sum() == pytest.approx(truth.gap, rel=1e-12)
+    assert problem.dual_value(beta, gradient) == pytest.approx(truth.dual, rel=1e-12)
+    assert truth.outside < 1e-12
 
 
 @pytest.mark.parametrize("fit_intercept", [True, False])
 @pytest.mark.parametrize("loss", ["epsilon_insensitive", "squared_epsilon_insensitive"])
 def test_gap_terms_of_regression(loss: str, fit_intercept: bool) -> None:
     X, y = TARGETS
-    K, C, epsilon, n = kernel_matrix(X, "rbf"), RNG.uniform(0.5, 3.0, len(y)), 0.2, len(y)
+    K, C, epsilon, n = oracle.kernel_matrix("rbf", X, gamma="scale"), RNG.uniform(0.5, 3.0, len(y)), 0.2, len(y)
     problem = regression_problem(y, C, epsilon, loss, fit_intercept)
     halves, b = a_point(problem), 0.3 * fit_intercept
-    beta = halves[:n] + halves[n:]
-    slack, half_norm = np.maximum(0, np.abs(y - K @ beta - b) - epsilon), 0.5 * beta @ K @ beta
-    squared = loss == "squared_epsilon_insensitive"
-    primal = half_norm + (C @ slack**2 if squared else C @ slack)
-    dual = y @ beta - epsilon * np.abs(halves).sum() - half_norm - (halves**2 / np.tile(4 * C, 2)).sum() * squared
-    gradient = np.tile(K @ beta, 2) + problem.linear + (halves / np.tile(2 * C, 2) if squared else 0.0)
-    assert problem.gap_terms(halves, gradient, -b).sum() == pytest.approx(primal - dual, rel=1e-12)
-    assert problem.dual_value(halves, gradient) == pytest.approx(dual, rel=1e-12)
+    truth = oracle.regression(K, y, C, epsilon, halves.reshape(2, n), b if fit_intercept else None, loss)
+    shift = halves / np.tile(2 * C, 2) if loss == "squared_epsilon_insensitive" else 0.0
+    gradient = np.tile(K @ (halves[:n] + halves[n:]), 2) + problem.linear + shift
+    assert problem.gap_terms(halves, gradient, -b).sum() == pytest.approx(truth.gap, rel=1e-12)
+    assert problem.dual_value(halves, gradient) == pytest.approx(truth.dual, rel=1e-12)
+    assert truth.outside < 1e-12
 
 
 def test_gap_terms_of_nu_classification() -> None:
     X, y = BINARY
     order = np.argsort(y, kind="stable")
-    K, y, s = kernel_matrix(X[order], "rbf"), 2.0 * y[order] - 1.0, RNG.uniform(0.5, 3.0, len(y))
+    K, y, s = oracle.kernel_matrix("rbf", X[order], gamma="scale"), 2.0 * y[order] - 1.0, RNG.uniform(0.5, 3.0, len(y))
     problem = nu_classification_problem(y, s, 0.3)
     beta, b, rho = a_point(problem), 0.3, 0.7
-    f, half_norm = K @ beta, 0.5 * beta @ K @ beta
-    primal = half_norm - 0.3 * s.sum() * rho + s @ np.maximum(0, rho - y * (f + b))
+    truth, f = oracle.nu_classifier(K, y, s, 0.3, beta, b, rho), K @ beta
     gap = problem.gap_terms(beta, f, problem.at_variables([-rho - b, rho - b])).sum()
-    assert gap == pytest.approx(primal + half_norm, rel=1e-12)
-    assert problem.dual_value(beta, f) == pytest.approx(-half_norm, rel=1e-12)
+    assert gap == pytest.approx(truth.gap, rel=1e-12)
+    assert problem.dual_value(beta, f) == pytest.approx(truth.dual, rel=1e-12)
+    assert truth.outside < 1e-12
 
 
 def test_gap_terms_of_nu_regression() -> None:
     X, y = TARGETS
-    K, C, n = kernel_matrix(X, "rbf"), RNG.uniform(0.5, 3.0, len(y)), len(y)
+    K, C, n = oracle.kernel_matrix("rbf", X, gamma="scale"), RNG.uniform(0.5, 3.0, len(y)), len(y)
     problem = nu_regression_problem(y, C, 0.4)
     halves, b, epsilon = a_point(problem), 0.3, 0.25
-    beta = halves[:n] + halves[n:]
-    f, half_norm = K @ beta, 0.5 * beta @ K @ beta
-    primal = half_norm + 0.4 * C.sum() * epsilon + C @ np.maximum(0, np.abs(y - f - b) - epsilon)
-    dual = y @ beta - half_norm
-    gradient = np.tile(f, 2) + problem.linear
+    truth = oracle.nu_regression(K, y, C, 0.4, halves.reshape(2, n), b, epsilon)
+    gradient = np.tile(K @ (halves[:n] + halves[n:]), 2) + problem.linear
     gap = problem.gap_terms(halves, gradient, problem.at_variables([-epsilon - b, epsilon - b])).sum()
-    assert gap == pytest.approx(primal - dual, rel=1e-12)
-    assert problem.dual_value(halves, gradient) == pytest.approx(dual, rel=1e-12)
+    assert gap == pytest.approx(truth.gap, rel=1e-12)
+    assert problem.dual_value(halves, gradient) == pytest.approx(truth.dual, rel=1e-12)
+    assert truth.outside < 1e-12
 
 
 def test_gap_terms_of_one_class() -> None:
-    K, s = kernel_matrix(BINARY[0], "rbf"), RNG.uniform(0.5, 3.0, len(BINARY[0]))
+    K, s = oracle.kernel_matrix("rbf", BINARY[0], gamma="scale"), RNG.uniform(0.5, 3.0, len(BINARY[0]))
     problem = one_class_problem(s, 0.3)
     beta, rho = a_point(problem), 0.8
-    f, half_norm = K @ beta, 0.5 * beta @ K @ beta
-    primal = half_norm - 0.3 * s.sum() * rho + s @ np.maximum(0, rho - f)
-    assert problem.gap_terms(beta, f, rho).sum() == pytest.approx(primal + half_norm, rel=1e-12)
+    truth = oracle.one_class(K, s, 0.3, beta, rho)
+    assert problem.gap_terms(beta, K @ beta, rho).sum() == pytest.approx(truth.gap, rel=1e-12)
+    assert truth.outside < 1e-12
 
 
 # --- scikit-learn and scikit-learn-intelex -------------------------------------------------------------------------------
@@ -205,7 +180,7 @@ def test_every_machine(library: str, machine: str, kernel: str, weighted: bool) 
     model = getattr(estimators, machine)(**PARAMETERS[machine], **KERNELS[kernel]).fit(X, y, sample_weight=weights)
     found = audit(model, X, y, weights)
     s = np.ones(len(y)) if weights is None else weights
-    check(found, machine, kernel_matrix(X, **KERNELS[kernel]), y, s, model, PARAMETERS[machine])
+    check(found, machine, oracle.kernel_matrix(A=X, **KERNELS[kernel]), y, s, model, PARAMETERS[machine])
     assert found.holds(1e-2)
     assert found.kkt_violation <= 1.1e-3
     assert found.box_residual < 1e-12
@@ -224,18 +199,15 @@ def test_one_vs_one(library: str, machine: str, shuffled: bool) -> None:
         X, y = X[order], y[order]
     model = getattr(estimators, machine)(**PARAMETERS[machine], gamma=0.7).fit(X, y)
     found = audit(model, X, y)
-    K = kernel_matrix(X, "rbf", 0.7)
-    coefficients = np.zeros((2, len(y)))
-    coefficients[:, model.support_] = model.dual_coef_
-    plain = []
-    for m, (i, j) in enumerate(combinations(range(3), 2)):
-        inside = (y == i) | (y == j)
-        beta, signs = np.where(y == i, coefficients[j - 1], coefficients[i])[inside], np.where(y == i, 1.0, -1.0)[inside]
-        part = K[np.ix_(inside, inside)]
-        plain.append(values(machine, part, signs, np.ones(len(signs)), beta, model.intercept_[m], **PARAMETERS[machine]))
-    primal, dual = np.sum(plain, axis=0)
-    assert found.primal_as_is == pytest.approx(primal, rel=1e-9)
-    assert found.dual == pytest.approx(dual, rel=1e-9)
+    K = oracle.kernel_matrix("rbf", X, gamma=0.7)
+    truths = [
+        truth_of(machine, K[np.ix_(at, at)], signs, np.ones(len(at)), beta, bias, **PARAMETERS[machine])
+        for (at, signs, beta), bias in zip(
+            oracle.one_vs_one(y, oracle.coefficients(model, len(y))), model.intercept_, strict=True
+        )
+    ]
+    assert found.primal_as_is == pytest.approx(sum(truth.primal for truth in truths), rel=1e-9)
+    assert found.dual == pytest.approx(sum(truth.dual for truth in truths), rel=1e-9)
     assert len(found.certificate.parts) == 3
     assert found.certificate.gap_terms.shape == (3, len(y))
     assert "3 machines together" in str(found)
@@ -273,7 +245,7 @@ def test_a_tube_of_no_width() -> None:
     found = audit(model, X, y)
     assert found.holds(1e-3)
     assert found.equality_residual < 1e-9
-    check(found, "NuSVR", kernel_matrix(X, "rbf", 5.0), y, np.ones(len(y)), model, parameters)
+    check(found, "NuSVR", oracle.kernel_matrix("rbf", X, gamma=5.0), y, np.ones(len(y)), model, parameters)
 
 
 def test_an_unfinished_fit_is_told() -> None:
@@ -298,11 +270,11 @@ def test_sparse_and_float32_data() -> None:
 
 def test_kernels_of_the_user() -> None:
     X, y = BINARY
-    K = kernel_matrix(X, "rbf")
+    K = oracle.kernel_matrix("rbf", X, gamma="scale")
     expected = audit(sklearn.svm.SVC().fit(X, y), X, y)
     for model, samples in (
         (sklearn.svm.SVC(kernel="precomputed").fit(K, y), K),
-        (sklearn.svm.SVC(kernel=lambda A, B: np.exp(-cdist(A, B, "sqeuclidean") / (5 * X.var()))).fit(X, y), X),
+        (sklearn.svm.SVC(kernel=partial(oracle.kernel_matrix, "rbf", gamma=1.0 / (5 * X.var()))).fit(X, y), X),
     ):
         assert audit(model, samples, y).primal_as_is == pytest.approx(expected.primal_as_is, rel=1e-9)
 
@@ -372,10 +344,11 @@ def test_the_primal_value_is_that_of_the_changed_model(model: Any) -> None:
     found = audit(model, *BINARY)
     beta = np.zeros(len(BINARY[1]))
     beta[model.support_] = model.dual_coef_[0]
-    signs, K = 2.0 * BINARY[1] - 1, kernel_matrix(BINARY[0], "rbf")
-    primal, _ = values("SVC", K, signs, np.ones(len(signs)), beta, model.intercept_[0], C=1.0)
+    signs, K = 2.0 * BINARY[1] - 1, oracle.kernel_matrix("rbf", BINARY[0], gamma="scale")
+    biases = [model.intercept_[0], *(signs - K @ beta)]  # the model's, and the kinks of the loss
+    primal, *others = (oracle.classifier(K, signs, np.ones(len(signs)), beta, bias).primal for bias in biases)
     assert found.primal_as_is == pytest.approx(primal, rel=1e-9)
-    best = min(values("SVC", K, signs, np.ones(len(signs)), beta, y - f, C=1.0)[0] for y, f in zip(signs, K @ beta, strict=True))
+    best = min(others)
     assert found.primal_best_bias == pytest.approx(best, rel=1e-9)
 
 
@@ -386,7 +359,7 @@ def test_another_intercept(machine: str) -> None:
     honest = audit(model, X, y)
     model.intercept_ = model.intercept_ + 0.2
     found = audit(model, X, y)
-    check(found, machine, kernel_matrix(X, "rbf"), y, np.ones(len(y)), model, PARAMETERS[machine])
+    check(found, machine, oracle.kernel_matrix("rbf", X, gamma="scale"), y, np.ones(len(y)), model, PARAMETERS[machine])
     assert found.gap_best_bias == pytest.approx(honest.gap_best_bias, rel=1e-6)
     assert found.certificate.gap == honest.certificate.gap
     assert "Its intercept is not the best" in found.sentence
@@ -477,7 +450,7 @@ def test_samples_as_libsvm_takes_them(svmutil: Any) -> None:
     rows = [{j + 1: value for j, value in enumerate(row) if abs(value) > 0.5} for row in X]
     model = svmutil.svm_train(y.tolist(), rows, "-g 0.3 -q")
     assert audit(model, rows, y.tolist()).holds(1e-3)
-    K = kernel_matrix(X, "rbf", 0.3)
+    K = oracle.kernel_matrix("rbf", X, gamma=0.3)
     serial = np.column_stack([np.arange(1, len(y) + 1), K])
     dense = svmutil.svm_train(y, serial, "-t 4 -q")
     expected = audit(sklearn.svm.SVC(gamma=0.3).fit(X, y), X, y).primal_as_is

@@ -6,6 +6,7 @@ import pickle
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from itertools import combinations
 from typing import Any
 
@@ -34,8 +35,8 @@ from maxmargin.calibration import (
 from maxmargin.estimators import probabilities
 from maxmargin.estimators.probabilities import loo_decisions
 from maxmargin.formulations import DualProblem, classification_problem, nu_classification_problem
-from maxmargin.kernels import RBF
 from maxmargin.solution import Solution, Status, Trace
+from tests import oracle
 
 TIGHT = 1e-9
 MACHINES = [
@@ -112,7 +113,7 @@ def sharp(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_spans_are_what_they_are_said_to_be(problem: DualProblem) -> None:
     """At any point of the problem: some variables at zero, some at their bound, some between."""
     random = np.random.default_rng(1)
-    K = RBF(0.3).block(X := random.normal(size=(40, 4)), X)
+    K = oracle.kernel_matrix("rbf", random.normal(size=(40, 4)), gamma=0.3)
     share = random.choice([0.0, 1.0, 0.3, 0.6], size=40)
     reach = np.minimum(np.maximum(problem.upper, -problem.lower), 2.0)
     beta = np.where(problem.upper > 0, 1.0, -1.0) * share * reach
@@ -126,7 +127,7 @@ def test_spans_are_what_they_are_said_to_be(problem: DualProblem) -> None:
 def test_a_softer_margin_is_a_shift(nu: bool, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """All within h of the margin, or the nearest of them, are free, with a shift of 2h over the width of their box."""
     random = np.random.default_rng(1)
-    K = RBF(0.3).block(X := random.normal(size=(40, 4)), X)
+    K = oracle.kernel_matrix("rbf", random.normal(size=(40, 4)), gamma=0.3)
     signs, cost = np.where(np.arange(40) < 18, 1.0, -1.0), random.uniform(0.5, 2.0, 40)
     problem = nu_classification_problem(signs, cost, 0.5) if nu else classification_problem(signs, cost)
     beta = signs * cost * random.choice([0.0, 1.0, 0.5], size=40)
@@ -153,7 +154,7 @@ def test_a_softer_margin_is_a_shift(nu: bool, most: int, monkeypatch: pytest.Mon
 @pytest.mark.usefixtures("sharp")
 def test_float32_blocks_and_many_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     random = np.random.default_rng(2)
-    K = RBF(0.3).block(X := random.normal(size=(60, 3)), X)
+    K = oracle.kernel_matrix("rbf", random.normal(size=(60, 3)), gamma=0.3)
     problem = classification_problem(np.where(random.random(60) < 0.5, 1.0, -1.0), np.ones(60))
     beta = (problem.lower + problem.upper) * random.choice([0.0, 0.5, 1.0], size=60)
     exact = squared_spans(problem, beta, np.zeros(60), Matrix(K))
@@ -168,7 +169,7 @@ def test_float32_blocks_and_many_columns(monkeypatch: pytest.MonkeyPatch) -> Non
 @pytest.mark.usefixtures("sharp")
 def test_where_less_than_two_are_free_the_nearest_to_the_margin_stand_in() -> None:
     random = np.random.default_rng(3)
-    K = RBF(0.3).block(X := random.normal(size=(20, 2)), X)
+    K = oracle.kernel_matrix("rbf", random.normal(size=(20, 2)), gamma=0.3)
     signs = np.where(np.arange(20) % 2, 1.0, -1.0)
     problem = classification_problem(signs, np.ones(20))
     gradient = random.normal(size=20)
@@ -372,11 +373,11 @@ def test_other_forms_of_the_same_data(probability: str, noisy: Any) -> None:
     dense = SVC(probability=probability, gamma=0.5, tol=TIGHT).fit(X, y).predict_proba(X)
     parameters: dict[str, Any] = {"probability": probability, "tol": TIGHT}
     sparse = sp.csr_array(X)
-    K = RBF(0.5).block(X, X)
+    K = oracle.kernel_matrix("rbf", X, gamma=0.5)
     for model, data in [
         (SVC(gamma=0.5, **parameters), sparse),
         (SVC(kernel="precomputed", **parameters), K),
-        (SVC(kernel=RBF(0.5).block, **parameters), X),
+        (SVC(kernel=partial(oracle.kernel_matrix, "rbf", gamma=0.5), **parameters), X),
         (SVC(gamma=0.5, backend="reference", **parameters), X),
     ]:
         np.testing.assert_allclose(model.fit(data, y).predict_proba(data), dense, atol=1e-5)

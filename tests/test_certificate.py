@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from itertools import combinations
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from scipy.optimize import minimize_scalar
-from scipy.spatial.distance import cdist
 from sklearn.datasets import load_breast_cancer, load_iris, make_classification
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import StandardScaler
@@ -21,85 +19,19 @@ from maxmargin.certificates import certify, recompute
 from maxmargin.formulations import DualProblem, classification_problem
 from maxmargin.gram import BlockGram, DoubledGram, Gram
 from maxmargin.solution import Solution
+from tests import oracle
 
 #: What the plain evaluation itself may lose, relative to the objective.
 NOISE = 1e-12
 
 
-@dataclass
-class Truth:
-    """The primal and the dual value of one machine, written down as they are in textbooks."""
-
-    primal: float
-    dual: float
-
-    @property
-    def gap(self) -> float:
-        return self.primal - self.dual
-
-
-def kernel_matrix(model: SVC, A: Any, B: Any) -> Any:
-    """The kernel from its definition: squared distances as sums of squared differences."""
-    match model.kernel:
-        case "linear":
-            return A @ B.T
-        case "rbf":
-            return np.exp(-model.gamma_ * cdist(A, B, "sqeuclidean"))
-        case "laplacian":
-            return np.exp(-model.gamma_ * cdist(A, B, "cityblock"))
-        case "poly":
-            return (model.gamma_ * (A @ B.T) + model.coef0) ** model.degree
-    raise AssertionError(model.kernel)
-
-
-def evaluate(model: SVC, X: Any, y: Any, C: Any, beta: Any, bias: float) -> Truth:
-    """min 1/2 |w|^2 + sum C_i loss(1 - y_i f(x_i)), and its dual, at the point a machine ended at."""
-    K = kernel_matrix(model, X, X)
-    values = K @ beta
-    norm = float(beta @ values)
-    slack = np.maximum(0.0, 1.0 - y * (values + bias))
-    alpha = y * beta
-    assert (alpha >= 0).all()
-    if np.isinf(C).any():  # feasible only after scaling; then 1/2 |w|^2 is the primal value
-        smallest = float((y * (values + bias)).min())
-        assert smallest > 0
-        return Truth(0.5 * norm / min(1.0, smallest) ** 2, float(alpha.sum()) - 0.5 * norm)
-    if model.loss == "squared_hinge":
-        taking_part = C > 0
-        price = float((beta[taking_part] ** 2 / (4.0 * C[taking_part])).sum())
-        return Truth(0.5 * norm + float(C @ slack**2), float(alpha.sum()) - 0.5 * norm - price)
-    assert (alpha <= C).all()
-    return Truth(0.5 * norm + float(C @ slack), float(alpha.sum()) - 0.5 * norm)
-
-
-def machines(model: SVC, X: Any, y: Any, weights: Any) -> Iterator[tuple[Truth, Certificate]]:
-    """Each machine of a fitted model, from its public attributes alone, with its part of the certificate."""
-    n, classes = len(y), model.classes_
-    labels = np.searchsorted(classes, y)
-    cost = np.where(weights > 0, model.C, 0.0) if np.isinf(model.C) else model.C * weights
-    cost = cost * model.class_weight_[labels] if np.isfinite(model.C) else cost
-    coefficients = np.zeros((model.dual_coef_.shape[0], n))
-    coefficients[:, model.support_] = model.dual_coef_.toarray() if sp.issparse(model.dual_coef_) else model.dual_coef_
-    if len(classes) == 2:
-        yield evaluate(model, X, 2 * labels - 1, cost, coefficients[0], model.intercept_[0]), model.certificate_
-    elif model.multi_class == "ovr":
-        for c, part in enumerate(model.certificate_.parts):
-            signs = np.where(labels == c, 1, -1)
-            yield evaluate(model, X, signs, cost, coefficients[c], model.intercept_[c]), part
-    else:
-        for m, (i, j) in enumerate(combinations(range(len(classes)), 2)):
-            inside = (labels == i) | (labels == j)
-            beta = np.where(labels == i, coefficients[j - 1], coefficients[i])[inside]
-            signs = np.where(labels == i, 1, -1)[inside]
-            truth = evaluate(model, X[inside], signs, cost[inside], beta, model.intercept_[m])
-            yield truth, model.certificate_.parts[m]
-
-
 def check(model: SVC, X: Any, y: Any, weights: Any = None, at_most: float = 1.01, rounding: float = 1e-9) -> None:
     """true gap <= reported gap <= at_most times it, but for rounding; the values are those of the model."""
-    weights = np.ones(len(y)) if weights is None else weights
-    for truth, part in machines(model, X, y, weights):
+    proof = model.certificate_
+    truths = oracle.judge(model, oracle.kernel_of(model, X), y, weights)
+    for truth, part in zip(truths, proof.parts or [proof], strict=True):
         size = max(abs(truth.primal), abs(truth.dual))
+        assert truth.outside <= NOISE
         assert truth.gap <= part.gap + NOISE * size
         assert part.gap <= at_most * truth.gap + rounding * size
         assert part.primal == pytest.approx(truth.primal, rel=1e-5)
@@ -111,7 +43,6 @@ def check(model: SVC, X: Any, y: Any, weights: Any = None, at_most: float = 1.01
         assert truth.gap / size <= part.relative_gap + NOISE
         assert part.gap_terms.min() >= 0
         assert part.gap_terms.sum() == pytest.approx(part.gap, rel=1e-6, abs=NOISE * size)
-    proof = model.certificate_
     check_relative_gap(proof)
     if proof.parts:
         assert proof.gap == pytest.approx(sum(part.gap for part in proof.parts))
@@ -216,12 +147,12 @@ def test_the_intercept_is_the_best_there_is(loss: str) -> None:
     model = SVC(loss=loss, max_iter=40)
     with pytest.warns(ConvergenceWarning, match="max_iter"):
         model.fit(X, y)
-    beta = np.zeros(len(y))
-    beta[model.support_] = model.dual_coef_[0]
-    best = evaluate(model, X, 2 * y - 1, np.ones(len(y)), beta, model.intercept_[0]).primal
-    for step in (-1e-1, -1e-3, 1e-3, 1e-1):
-        other = evaluate(model, X, 2 * y - 1, np.ones(len(y)), beta, model.intercept_[0] + step).primal
-        assert best <= other * (1 + NOISE)
+    K, signs, (beta,) = oracle.kernel_of(model, X), 2.0 * y - 1.0, oracle.coefficients(model, len(y))
+    best, *others = (
+        oracle.classifier(K, signs, np.ones(len(y)), beta, model.intercept_[0] + step, loss).primal
+        for step in (0.0, -1e-1, -1e-3, 1e-3, 1e-1)
+    )
+    assert best <= min(others) * (1 + NOISE)
 
 
 @pytest.fixture(scope="module")
@@ -262,10 +193,7 @@ def test_many_samples_stopped_early(many: tuple[Any, Any], parameters: dict[str,
 def test_a_wrong_claim_of_a_solver_is_not_believed(lie: float) -> None:
     X, y = make_classification(1500, 10, n_informative=6, flip_y=0.05, random_state=0)
     model = SVC(gap_tol=0.01).fit(X, y)
-    beta = np.zeros(len(y))
-    beta[model.support_] = model.dual_coef_[0]
-    signs = 2.0 * y - 1
-    K = kernel_matrix(model, X, X)
+    K, signs, (beta,) = oracle.kernel_of(model, X), 2.0 * y - 1.0, oracle.coefficients(model, len(y))
     problem = classification_problem(signs, np.ones(len(y)))
     claim = K @ beta - signs + lie * np.random.default_rng(0).uniform(-1, 1, size=len(y))
     honest, checked = (
@@ -371,17 +299,6 @@ def test_a_sound_problem_can_be_made() -> None:
 # --- one formula of the gap -------------------------------------------------------------------------------------------
 
 
-def textbook_loss(kind: str, slack: Any, C: Any) -> Any:
-    """Of max(0, slack): as it is, squared, or squared up to a corner that is rounded (shift 1 / 2C, box [0, C / 4])."""
-    slack = np.maximum(slack, 0.0)
-    if kind == "hinge":
-        return C * slack
-    if kind == "squared_hinge":
-        return C * slack**2
-    corner = 0.125  # where the slope 2 C slack reaches C / 4
-    return np.where(slack <= corner, C * slack**2, 0.25 * C * slack - C * corner**2)
-
-
 def problem_of(kind: str, signs: Any, C: Any, coupled: bool) -> DualProblem:
     problem = classification_problem(signs, C, "hinge" if kind == "hinge" else "squared_hinge", coupled)
     if kind != "huber":
@@ -400,21 +317,21 @@ def test_the_gap_of_every_box_and_shift(kind: str, coupled: bool) -> None:
         K, problem = factor @ factor.T, problem_of(kind, signs, C, coupled)
         beta = problem.feasible(signs * C * rng.choice([0.0, 0.1, 0.2, 1.0], n))
         gradient = K @ beta + problem.linear + (0.0 if problem.shift is None else problem.shift * beta)
-        dual = -float(0.5 * beta @ (gradient - problem.linear) + problem.linear @ beta)
 
-        def primal(level: float, K: Any = K, beta: Any = beta, signs: Any = signs, C: Any = C) -> float:
-            slack = 1.0 - signs * (K @ beta - level)
-            return float(0.5 * beta @ K @ beta + textbook_loss(kind, slack, C).sum())
+        def primal(level: float, *point: Any) -> float:
+            return oracle.classifier(*point, -level, kind).primal
 
         level = float(rng.normal()) if coupled else 0.0
+        truth = oracle.classifier(K, signs, C, beta, -level if coupled else None, kind)
+        assert truth.outside <= 1e-12
         terms = problem.gap_terms(beta, gradient, level)
         assert terms.min() >= 0.0
-        size = primal(level) + abs(dual)
-        assert terms.sum() == pytest.approx(primal(level) - dual, abs=1e-12 * size)
+        assert terms.sum() == pytest.approx(truth.gap, abs=1e-12 * truth.size)
         if coupled:
-            best = minimize_scalar(primal, bounds=(-50.0, 50.0), method="bounded", options={"xatol": 1e-10}).fun
-            assert primal(problem.best_level(beta, gradient)) <= best + 1e-9 * size
-        assert problem.dual_value(beta, gradient) == pytest.approx(dual, abs=1e-12 * size)
+            point, options = (K, signs, C, beta), {"xatol": 1e-10}
+            best = minimize_scalar(primal, args=point, bounds=(-50.0, 50.0), method="bounded", options=options).fun
+            assert primal(problem.best_level(beta, gradient), *point) <= best + 1e-9 * truth.size
+        assert problem.dual_value(beta, gradient) == pytest.approx(truth.dual, abs=1e-12 * truth.size)
 
 
 @pytest.mark.parametrize("kind", ["hinge", "squared_hinge", "huber"])

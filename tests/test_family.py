@@ -1,24 +1,23 @@
 """What SVR, NuSVC, NuSVR and OneClassSVM have in common: certificates, limits, warm starts, data of every kind.
 
-The certificate of each is held against its problem written out in float64, from nothing but the fitted attributes.
+The certificate of each is held against the values that the oracle computes from nothing but the fitted attributes.
 """
 
 from __future__ import annotations
 
 import pickle
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from scipy.spatial.distance import cdist
 from sklearn.base import clone
 from sklearn.datasets import make_classification
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.metrics.pairwise import rbf_kernel
 
 from maxmargin import SVC, SVR, NuSVC, NuSVR, OneClassSVM, Status
 from maxmargin.backends import make_backend
@@ -35,97 +34,22 @@ from maxmargin.formulations import (
 from maxmargin.gram import DoubledGram, Gram
 from maxmargin.kernels import make_kernel
 from maxmargin.solvers import block_smo
+from tests import oracle
 
 #: What the plain evaluation itself may lose, relative to the parts of the objective.
 NOISE = 1e-12
 GAMMA = 0.2
 LARGE = 1200  # samples
 
-# --- the problems, plainly --------------------------------------------------------------------------------------------
-
-
-@dataclass
-class Truth:
-    """The primal and the dual value of a model, and the size of what they are sums of."""
-
-    primal: float
-    dual: float
-    size: float
-
-    @property
-    def gap(self) -> float:
-        return self.primal - self.dual
-
-
-def evaluate(model: Any, X: Any, y: Any, weights: Any) -> Truth:
-    """The objectives as textbooks have them, at the point that a model stands for."""
-    K = np.exp(-GAMMA * cdist(X, X, "sqeuclidean")) if model.kernel == "rbf" else X @ X.T
-    beta = np.zeros(len(X))
-    beta[model.support_] = model.dual_coef_[0]
-    match model:
-        case SVR():
-            return epsilon_regression(model, K, y, beta, model.C * weights)
-        case NuSVR():
-            return nu_regression(model, K, y, beta, model.C * weights)
-        case NuSVC():
-            return nu_classification(model, K, 2.0 * y - 1.0, beta, weights * model.class_weight_[y])
-        case OneClassSVM():
-            return one_class(model, K, beta, weights)
-    raise AssertionError(model)
-
-
-def epsilon_regression(model: SVR, K: Any, y: Any, beta: Any, C: Any) -> Truth:
-    values = K @ beta
-    norm, pull = beta @ values, y @ beta - model.epsilon * np.abs(beta).sum()
-    outside = np.maximum(0.0, np.abs(y - values - model.intercept_[0]) - model.epsilon)
-    if model.loss == "squared_epsilon_insensitive":
-        assert (beta[C == 0] == 0).all()
-        price, loss = (beta[C > 0] ** 2 / (4.0 * C[C > 0])).sum(), C @ outside**2
-    else:
-        assert (np.abs(beta) <= C).all()
-        price, loss = 0.0, C @ outside
-    return Truth(0.5 * norm + loss, pull - 0.5 * norm - price, norm + loss + np.abs(y * beta).sum())
-
-
-def nu_regression(model: NuSVR, K: Any, y: Any, beta: Any, C: Any) -> Truth:
-    assert (np.abs(beta) <= C).all()
-    assert np.abs(beta).sum() <= model.nu * C.sum() * (1.0 + NOISE)
-    values = K @ beta
-    norm = beta @ values
-    outside = np.maximum(0.0, np.abs(y - values - model.intercept_[0]) - model.epsilon_)
-    loss = model.nu * C.sum() * model.epsilon_ + C @ outside
-    return Truth(0.5 * norm + loss, y @ beta - 0.5 * norm, norm + loss + np.abs(y * beta).sum())
-
-
-def nu_classification(model: NuSVC, K: Any, signs: Any, beta: Any, weights: Any) -> Truth:
-    """The model is the solution divided by rho, or the solution as it is where rho may be zero."""
-    scale = model.rho_ if model.rho_ > model.certificate_.kkt_violation else 1.0
-    beta, bias, total = scale * beta, scale * model.intercept_[0], model.nu * weights.sum()
-    assert (signs * beta >= 0).all()
-    assert (np.abs(beta) <= weights * (1.0 + NOISE)).all()
-    assert np.abs(beta).sum() == pytest.approx(total, rel=NOISE)
-    values = K @ beta
-    norm, slack = beta @ values, weights @ np.maximum(0.0, model.rho_ - signs * (values + bias))
-    return Truth(0.5 * norm - total * model.rho_ + slack, -0.5 * norm, norm + total * abs(model.rho_) + slack)
-
-
-def one_class(model: OneClassSVM, K: Any, beta: Any, weights: Any) -> Truth:
-    assert (beta >= 0).all()
-    assert (beta <= weights).all()
-    assert beta.sum() == pytest.approx(model.nu * weights.sum(), rel=NOISE)
-    (rho,) = model.certificate_.levels
-    assert model.offset_ == pytest.approx(rho, rel=1e-9)  # a little below, so that what lies on the plane is an inlier
-    values = K @ beta
-    norm, slack = beta @ values, weights @ np.maximum(0.0, rho - values)
-    total = model.nu * weights.sum()
-    return Truth(0.5 * norm - total * rho + slack, -0.5 * norm, norm + total * abs(rho) + slack)
-
 
 def check_certificate(model: Any, X: Any, y: Any, weights: Any = None, at_most: float = 1.01) -> None:
     """true gap <= reported gap <= at_most times it, but for rounding; one share >= 0 for each sample."""
-    truth = evaluate(model, X, y, np.ones(len(X)) if weights is None else weights)
+    (truth,) = oracle.judge(model, oracle.kernel_of(model, X), y, weights)
     proof = model.certificate_
     noise = NOISE * truth.size
+    assert truth.outside <= NOISE
+    if isinstance(model, OneClassSVM):
+        assert model.offset_ == pytest.approx(proof.levels, rel=1e-9)
     assert truth.gap <= proof.gap + noise
     assert proof.gap <= at_most * truth.gap + 1e-9 * truth.size
     assert proof.gap_terms.shape == (len(X),)
@@ -272,7 +196,7 @@ def test_a_wrong_claim_of_a_solver_is_not_believed(member: Member, lie: float) -
     X, y = member.data(800)
     order = np.argsort(y, kind="stable") if member.machine is NuSVC else np.arange(len(y))  # a group after the other
     X, y, backend = X[order], y[order], make_backend("native")
-    problem, K = problem_of(member, y), rbf_kernel(X, gamma=GAMMA)
+    problem, K = problem_of(member, y), oracle.kernel_matrix("rbf", X, gamma=GAMMA)
     gram: Gram = backend.gram(make_kernel("rbf", GAMMA, 0.0, 3), X, np.dtype(np.float64), 10**8, (0, len(y)))
     if len(problem) > len(y):
         K, gram = np.tile(K, (2, 2)), DoubledGram(gram)
@@ -302,9 +226,8 @@ def test_max_seconds(member: Member) -> None:
 
 
 @pytest.fixture
-def ctrl_c() -> Iterator[Any]:
+def ctrl_c() -> Callable[[Progress], None]:
     """Ctrl-C at the first report, and never again."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # in the background it is ignored
     pressed: list[Progress] = []
 
     def press(progress: Progress) -> None:
@@ -312,8 +235,7 @@ def ctrl_c() -> Iterator[Any]:
             pressed.append(progress)
             signal.raise_signal(signal.SIGINT)
 
-    yield press
-    signal.signal(signal.SIGINT, before)
+    return press
 
 
 @family
@@ -465,11 +387,11 @@ def test_kernels_of_the_user(member: Member, kind: str) -> None:
     train, rest = slice(0, 200), slice(200, None)
     expected = outputs(member().fit(X[train], y[train]), X[rest])
     if kind == "precomputed":
-        K = rbf_kernel(X, gamma=GAMMA)
+        K = oracle.kernel_matrix("rbf", X, gamma=GAMMA)
         model = member(kernel="precomputed").fit(K[train, train], y[train])
         answers = outputs(model, K[rest, train])
     else:
-        model = member(kernel=lambda A, B: rbf_kernel(A, B, gamma=GAMMA)).fit(X[train], y[train])
+        model = member(kernel=partial(oracle.kernel_matrix, "rbf", gamma=GAMMA)).fit(X[train], y[train])
         answers = outputs(model, X[rest])
     np.testing.assert_allclose(answers, expected, atol=1e-7 * np.abs(expected).max())
 

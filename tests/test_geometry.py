@@ -46,7 +46,7 @@ def plane_of(model):
 # --- a plain hyperplane --------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.integers(0, 2**32 - 1))
 def test_distance_is_that_to_the_projection(seed):
     rng = np.random.default_rng(seed)
@@ -66,7 +66,7 @@ def test_origin_has_distance_b_over_norm():
     assert geometry.margin_width(plane) == 0.4
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.floats(1e-3, 1e3), st.integers(0, 2**32 - 1))
 def test_scale_changes_the_functional_margin_alone(factor, seed):
     rng = np.random.default_rng(seed)

@@ -95,7 +95,7 @@ def test_errors_of_mercer():
 # --- feature maps --------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.integers(1, 4),
     st.integers(1, 5),

@@ -29,6 +29,7 @@ from sklearn.preprocessing import StandardScaler
 from maxmargin import SVC, audit
 from maxmargin.audits.libsvm import read_model_file
 from maxmargin.io import DataFileError, Table, bytes_and_text, read_csv, read_libsvm, read_table
+from tests import oracle
 
 LONGEST_MESSAGE = 400  # characters after the name of the file
 SLOWEST = 5.0  # seconds for one small file, on a busy machine
@@ -40,7 +41,7 @@ X = np.array([
     [1.96, -0.2, 0.02], [1.55, 1.0, 0.0], [-0.18, 0.54, 2.94], [0.73, -0.24, 1.0], [0.0, 0.71, 0.88], [0.58, 0.09, 1.67],
 ])  # fmt: skip
 LABELS = np.array([4, -2, 7] * 4)
-KERNEL_MATRIX = np.exp(-0.5 * np.square(X[:, None] - X[None]).sum(axis=2))
+KERNEL_MATRIX = oracle.kernel_matrix("rbf", X, gamma=0.5)
 TARGETS = np.array([0.93, -0.3, -1.96, 3.85, 0.09, 0.75, 1.92, 2.55, 3.26, 1.32, 1.76, 2.42])
 
 CSV = "length,width,höhe,kind\n" + "".join(
@@ -301,16 +302,6 @@ def test_mutants_of_compressed_files(tmp_path: Path) -> None:
 
 
 # --- faults by name ------------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def write(tmp_path: Path) -> Callable[[str, str | bytes], Path]:
-    def write(name: str, content: str | bytes) -> Path:
-        path = tmp_path / name
-        path.write_bytes(content.encode() if isinstance(content, str) else content)
-        return path
-
-    return write
 
 
 MILLION = 10**6

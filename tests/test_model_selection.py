@@ -6,7 +6,7 @@ import pickle
 import signal
 import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 import sklearn.svm
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
@@ -526,15 +526,7 @@ def route(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(type(make_backend("native")), "n_threads", 1)
 
 
-@pytest.fixture
-def _python_handles_ctrl_c() -> Iterator[None]:
-    """A test run in the background inherits an ignored SIGINT, and then there is nothing to catch."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
-@pytest.mark.usefixtures("route", "_python_handles_ctrl_c")
+@pytest.mark.usefixtures("route")
 def test_ctrl_c_keeps_what_is_done_and_is_raised_again() -> None:
     def press_once(n_heard: int) -> None:
         if n_heard == 8:
@@ -829,7 +821,6 @@ def test_machines_of_a_path_stand_alone() -> None:
     assert_allclose(path.machines[-1].certificate_.dual, SVC(C=PATH[-1]).fit(X, y).certificate_.dual, rtol=1e-4)
 
 
-@pytest.mark.usefixtures("_python_handles_ctrl_c")
 def test_ctrl_c_ends_a_path() -> None:
     fitted: list[Progress] = []
 
@@ -896,7 +887,6 @@ def assert_feasible(problem: DualProblem, beta: Any) -> None:
     assert_allclose(problem.residuals(beta), 0.0, atol=1e-12 * (1.0 + np.abs(beta).sum()))
 
 
-@settings(deadline=None)
 @given(st.data())
 def test_a_point_near_another_satisfies_the_constraints(data: st.DataObject) -> None:
     problem = data.draw(problems())
@@ -905,7 +895,6 @@ def test_a_point_near_another_satisfies_the_constraints(data: st.DataObject) -> 
     assert_allclose(problem.feasible(near), near, atol=1e-14)  # there is nothing left to mend
 
 
-@settings(deadline=None)
 @given(st.data())
 def test_no_feasible_point_is_farther_down_than_the_vertex(data: st.DataObject) -> None:
     problem = data.draw(problems())
@@ -915,7 +904,6 @@ def test_no_feasible_point_is_farther_down_than_the_vertex(data: st.DataObject) 
     assert gradient @ vertex <= gradient @ other + 1e-10
 
 
-@settings(deadline=None)
 @given(st.data())
 def test_a_solution_in_another_box_is_feasible_there(data: st.DataObject) -> None:
     old = data.draw(problems())
@@ -931,7 +919,6 @@ def test_a_solution_in_another_box_is_feasible_there(data: st.DataObject) -> Non
         assert_allclose(same, beta, atol=1e-12)
 
 
-@settings(deadline=None)
 @given(st.data(), st.booleans())
 def test_the_gradient_at_a_multiple(data: st.DataObject, shifted: bool) -> None:
     old = data.draw(problems(shifted))

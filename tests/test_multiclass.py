@@ -17,6 +17,7 @@ from maxmargin.backends import NativeBackend, ReferenceBackend, native
 from maxmargin.gram import Gram, RowCache
 from maxmargin.multiclass import STRATEGIES, one_vs_rest_scores, votes
 from maxmargin.solvers import block_smo, crammer_singer
+from tests import oracle
 
 Matrix = NDArray[np.float64]
 
@@ -75,6 +76,8 @@ def test_scores_of_one_vs_one_order_the_classes_by_votes_and_then_by_decisions()
 def test_one_vs_rest_is_a_machine_for_each_class_and_the_highest_decision():
     X, y, queries = clouds()
     model = fit("ovr", X, y)
+    assert model.dual_coef_.shape == (4, len(model.support_))
+    assert model.intercept_.shape == model.n_iter_.shape == model.margin_.shape == (4,)
     decisions = model.decision_function(queries)
     assert decisions.shape == (len(queries), 4)
     for c in range(4):
@@ -245,7 +248,7 @@ def test_a_class_without_weight_is_as_good_as_not_there(strategy, missing):
     kept = weight > 0
     without = fit(strategy, X[kept], y[kept], weight[kept])
     np.testing.assert_array_equal(light.predict(queries), without.predict(queries))
-    K = light.kernel_.block(X, X)
+    K = oracle.kernel_of(light, X)
     assert fit(strategy, K, y, weight, kernel="precomputed").predict(np.zeros((1, len(y))))[0] != missing
     assert not (y[light.support_] == missing).any()
     assert light.certificate_.holds(1e-3)

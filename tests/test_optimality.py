@@ -211,7 +211,7 @@ def random_pair(seed):
     return pair, tuple((rng.uniform(0, 1, 2) * C).tolist())
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.integers(0, 2**32 - 1))
 def test_a_step_finds_the_best_point_of_the_segment(seed):
     pair, start = random_pair(seed)
@@ -239,7 +239,7 @@ def test_without_curvature_the_best_point_is_an_end():
     assert step.high == 1.0
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.integers(0, 2**32 - 1))
 def test_coordinate_ascent_climbs_along_the_axes(seed):
     pair, start = random_pair(seed)

@@ -15,17 +15,15 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from scipy.spatial.distance import cdist
 from sklearn.datasets import load_breast_cancer, make_blobs, make_classification
 from sklearn.exceptions import ConvergenceWarning
 
 from maxmargin import SVC, SVCCV, SVR, KernelRegressor, NuSVC, NuSVR, OneClassSVM, Status
+from tests import oracle
 
 LIVENESS = 40.0  # seconds: a limit that only a hang exceeds
 GAP = 1e-3  # the default of gap_tol
 RESIDUAL = 1e-11  # of the sizes of the duals: what rounding may leave of their sum
-
-SHAPES = {"rbf": ("sqeuclidean", 1.0), "laplacian": ("cityblock", 1.0), "exponential": ("sqeuclidean", 0.5)}
 
 #: A program that fits 3000 samples, so that the threads of the library run, and what its children need.
 BEGUN = """
@@ -67,21 +65,9 @@ def decisions(model: Any, X: Any) -> Any:
     return model.decision_function(X) if hasattr(model, "decision_function") else model.predict(X)
 
 
-def exact_sums(model: Any, X: Any, queries: Any) -> Any:
-    """sum_i beta_i k(x_i, x) of a shift-invariant kernel, from differences, without the intercept."""
-    distance, power = SHAPES[model.kernel]
-    wide = [np.asarray(Z.toarray() if sp.issparse(Z) else Z, dtype=np.float64) for Z in (X[model.support_], queries)]
-    weights = model.dual_coef_.toarray() if sp.issparse(model.dual_coef_) else model.dual_coef_
-    return weights[0] @ np.exp(-model.gamma_ * cdist(*wide, distance) ** power)
-
-
-def hinge_gap(model: SVC, X: Any, y: Any) -> tuple[float, float]:
-    """The duality gap of a binary machine with C = 1 as it stands, and its primal value."""
-    values = exact_sums(model, X, X)
-    beta = model.dual_coef_.toarray()[0] if sp.issparse(model.dual_coef_) else model.dual_coef_[0]
-    norm = float(beta @ values[model.support_])
-    primal = 0.5 * norm + np.maximum(0.0, 1.0 - (2 * y - 1) * (values + model.intercept_[0])).sum()
-    return float(primal - (np.abs(beta).sum() - 0.5 * norm)), float(primal)
+def exact_decisions(model: Any, X: Any) -> Any:
+    """sum_i beta_i k(x_i, x) + b at the training samples, from differences."""
+    return oracle.coefficients(model, X.shape[0])[0] @ oracle.kernel_of(model, X) + model.intercept_[0]
 
 
 def child(program: str, timeout: float = LIVENESS) -> Any:
@@ -259,13 +245,12 @@ def test_one_sample_far_away(n: int, d: int, value: float, dtype: str, kernel: s
         n = min(n, 300)
     X, y = with_an_outlier(n, d, value, dtype)
     model = fit(SVC(gamma=1.0 / math.sqrt(d), kernel=kernel, backend=backend), X, y)
-    gap, primal = hinge_gap(model, X, y)
+    (truth,) = oracle.judge(model, oracle.kernel_of(model, X), y)
     assert model.status_ is Status.CONVERGED
-    assert gap <= model.certificate_.gap + 1e-9 * primal
-    assert gap <= 2 * GAP * primal
+    assert truth.gap <= model.certificate_.gap + 1e-9 * truth.primal
+    assert truth.gap <= 2 * GAP * truth.primal
     assert model.score(X[:-1], y[:-1]) > 0.9
-    exact = exact_sums(model, X, X) + model.intercept_[0]
-    np.testing.assert_allclose(model.decision_function(X), exact, atol=1e-3 if dtype == "float32" else 1e-7)
+    np.testing.assert_allclose(model.decision_function(X), exact_decisions(model, X), atol=1e-3 if dtype == "float32" else 1e-7)
 
 
 @pytest.mark.parametrize("estimator", [SVR(gamma=1.0), NuSVR(gamma=1.0), OneClassSVM(gamma=1.0), KernelRegressor(gamma=1.0)])
@@ -274,10 +259,10 @@ def test_one_sample_far_away_in_other_machines(estimator: Any) -> None:
     X, y = with_an_outlier(200, 20, 1e18)
     model = fit(estimator, X, y.astype(float))
     if isinstance(model, KernelRegressor):
-        K = np.exp(-model.gamma_ * cdist(X, X, "sqeuclidean"))
+        K = oracle.kernel_of(model, X)
         assert np.abs((K + np.eye(len(X))) @ model.dual_coef_ - y).max() <= 1e-9
         return
-    np.testing.assert_allclose(decisions(model, X), exact_sums(model, X, X) + model.intercept_[0], atol=1e-8)
+    np.testing.assert_allclose(decisions(model, X), exact_decisions(model, X), atol=1e-8)
     assert_status_is_proved(model)
 
 
@@ -291,9 +276,9 @@ def test_pairs_that_are_close_together(d: int, kernel: str, storage: str, backen
     X, y = np.vstack([first, first + 1e-7 / math.sqrt(d)]), np.repeat([0, 1], 30)
     given = sp.csr_array(X) if storage == "sparse" else X
     model = fit(SVC(kernel=kernel, gamma=1e14 if kernel == "rbf" else 1e7, backend=backend), given, y)
-    gap, primal = hinge_gap(model, X, y)
-    assert gap <= model.certificate_.gap + 1e-7 * primal  # what 1e-7 is known to
-    assert gap <= 2 * GAP * primal
+    (truth,) = oracle.judge(model, oracle.kernel_of(model, X), y)
+    assert truth.gap <= model.certificate_.gap + 1e-7 * truth.primal  # what 1e-7 is known to
+    assert truth.gap <= 2 * GAP * truth.primal
     assert model.score(given, y) == 1.0
 
 

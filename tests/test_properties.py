@@ -8,17 +8,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from maxmargin import SVC, SVR, NuSVC, NuSVR, OneClassSVM
+from tests import oracle
 
-settings.register_profile(
-    "deterministic", derandomize=True, deadline=None, max_examples=40, suppress_health_check=list(HealthCheck)
-)
-settings.load_profile("deterministic")
 # a nu that happens to be too small for a margin; such cases are left out
 pytestmark = pytest.mark.filterwarnings("ignore:No margin")
 
@@ -134,7 +131,7 @@ def test_scaling_the_kernel_is_scaling_C(case, factor):
     """Put beta = beta' / c into the dual of (c K, C / c): its objective is that of (K, C) in beta', divided by c, and
     the box and the constraint are the same. So f(x) = sum beta c k = sum beta' k does not change at all."""
     one = case.fit()
-    K = one.kernel_.block(case.X, case.X)
+    K = oracle.kernel_of(one, case.X)
     other = case.fit(factor * K, kernel="precomputed", C=case.options["C"] / factor)
     assert_same_decisions(one.decision_function(case.X), other.decision_function(factor * K))
     assert other.certificate_.dual * factor == pytest.approx(one.certificate_.dual, rel=CLOSE)

@@ -9,6 +9,7 @@ import ast
 import re
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -85,7 +86,7 @@ ROOMS = {
     "__init__": Room({"audits", "certificates", "estimators", "model_selection", "primal_or_dual", "solution"}, set()),
     # the theory: what a machine is and why it is optimal
     "theory": Room({"formulations", "kernels"}, {"numpy", "scipy", "sklearn"}),
-    # the guests: public attributes of fitted models
+    # the guests: they read public attributes of fitted models
     "audits": Room(
         {"backends", "certificates", "estimators", "formulations", "gram", "io", "kernels", "multiclass"},
         {"numpy", "scipy", "sklearn"},
@@ -96,7 +97,6 @@ ROOMS = {
         {"__init__", "audits", "callbacks", "io", "plots"}, {"click", "joblib", "matplotlib", "numpy", "scipy", "sklearn"}
     ),
 }
-GUESTS = ("audits", "io", "plots", "cli")
 
 
 def sources(*rooms: str) -> list[Path]:
@@ -118,6 +118,7 @@ def imported(tree: ast.AST) -> Iterator[str]:
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
+@cache
 def parse(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"))
 
@@ -154,13 +155,98 @@ def test_nothing_private_comes_from_another_library(path):
             assert not any(part.startswith("_") for part in name.split(".")), f"{name} is private"
 
 
-@pytest.mark.parametrize("path", sources(*GUESTS), ids=identify)
-def test_guests_read_public_attributes_only(path):
-    own = {"self", "cls"}
-    for node in ast.walk(parse(path)):
-        if isinstance(node, ast.Attribute) and node.attr.startswith("_") and not node.attr.startswith("__"):
-            owner = node.value.id if isinstance(node.value, ast.Name) else ""
-            assert owner in own, f"line {node.lineno}: {node.attr}"
+# --- what is private to a room ----------------------------------------------------------------------------------------
+
+REBUILD = "the rebuild in progress"
+#: Private names of other rooms that a file uses, and why. A name that is no longer used must leave the list.
+KNOWN_EXCEPTIONS = {
+    ("estimators/tasks.py", "_init_callback_context"): "scikit-learn's protocol of callbacks has no public entrance",
+    ("model_selection/path.py", "_keeping_the_kernel_matrix"): REBUILD,
+    ("model_selection/path.py", "_snapshot"): REBUILD,
+    ("model_selection/search.py", "_check_parameters"): REBUILD,
+    ("model_selection/search.py", "_resolve_kernel"): REBUILD,
+    ("model_selection/tasks.py", "_choose"): REBUILD,
+    ("model_selection/tasks.py", "_formulate"): REBUILD,
+}
+OF_NAMED_TUPLES = {"_asdict", "_fields", "_make", "_replace"}  # public, in spite of their names
+
+
+def is_private(name: str) -> bool:
+    return name.startswith("_") and not name.startswith("__") and name not in OF_NAMED_TUPLES
+
+
+@cache
+def private_names(room: str) -> tuple[set[str], set[str]]:
+    """The private names that a room defines: all of them, and its functions and methods."""
+    names, functions = set(), set()
+    for node in (node for path in sources(room) for node in ast.walk(parse(path))):
+        match node:
+            case ast.FunctionDef(name=name):
+                functions.add(name)
+            case ast.ClassDef(name=name) | ast.Attribute(attr=name, ctx=ast.Store()) | ast.Name(id=name, ctx=ast.Store()):
+                names.add(name)
+    return {name for name in names | functions if is_private(name)}, {name for name in functions if is_private(name)}
+
+
+def private_uses(tree: ast.AST) -> Iterator[tuple[str, bool]]:
+    """The private attributes that a file uses, and whether their owner is the object (or class) whose method uses them."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Attribute(attr=name, value=ast.Name(id="self" | "cls") | ast.Call(func=ast.Name(id="super"))):
+                yield name, True
+            case ast.Attribute(attr=name):
+                yield name, False
+            case ast.Call(
+                func=ast.Name(id="getattr" | "hasattr" | "setattr" | "delattr"),
+                args=[owner, ast.Constant(value=str(name)), *_],
+            ):
+                yield name, isinstance(owner, ast.Name) and owner.id in ("self", "cls")
+
+
+def foreign_private_names(path: Path) -> set[str]:
+    """Private names of other rooms that a file imports or uses.
+
+    An attribute belongs to the room if the room defines it. Where the owner is another object, it may be one of another room that
+    has a method of the same name; so the name must not be that of a method in a room that this one may import.
+    """
+    room = room_of(path)
+    own, _ = private_names(room)
+    methods = {name for other in ROOMS[room].rooms - {"_native"} for name in private_names(other)[1]}
+    uses = {(name, of_self) for name, of_self in private_uses(parse(path)) if is_private(name)}
+    foreign = {name for name, of_self in uses if name not in own or (name in methods and not of_self)}
+    for name in imported(parse(path)):
+        package, *rest = name.split(".")
+        if package == "maxmargin" and rest[0] not in (room, "_native"):
+            foreign |= {part for part in rest if is_private(part)}
+    return foreign
+
+
+def test_no_room_uses_what_is_private_to_another():
+    found = {(path.relative_to(PACKAGE).as_posix(), name) for path in sources() for name in foreign_private_names(path)}
+    assert found - KNOWN_EXCEPTIONS.keys() == set(), "these are private to another room"
+    assert KNOWN_EXCEPTIONS.keys() - found == set(), "these exceptions are no longer needed"
+
+
+@pytest.mark.parametrize(
+    ("code", "foreign"),
+    [
+        ("from maxmargin.gram import _secret", "_secret"),
+        ("from maxmargin.estimators._secret import thing", "_secret"),
+        ("def look(model):\n    return model._formulate(1)", "_formulate"),
+        ("def look(model):\n    return getattr(model, '_kept', None)", "_kept"),
+        ("class Machine(SVC):\n    def fit(self):\n        return self._formulate()", "_formulate"),
+        ("class Box:\n    def __init__(self, other):\n        self._kept = other._kept", None),
+        ("from maxmargin import _native\nlimit._replace(steps=1)", None),
+    ],
+)
+def test_private_names_of_other_rooms_are_found(code, foreign, tmp_path, monkeypatch):
+    path = tmp_path / "model_selection" / "new.py"
+    path.parent.mkdir()
+    path.write_text(code)
+    own = {"_kept"} if "self._kept" in code else set()
+    monkeypatch.setattr(sys.modules[__name__], "PACKAGE", tmp_path)
+    monkeypatch.setattr(sys.modules[__name__], "private_names", lambda room: (own, {"_formulate"} - own))
+    assert foreign_private_names(path) == ({foreign} if foreign else set())
 
 
 @pytest.mark.parametrize("path", [path for path in sources() if room_of(path) != "cli"], ids=identify)

@@ -13,12 +13,14 @@ import sklearn.svm
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine, make_classification
-from sklearn.metrics.pairwise import laplacian_kernel, rbf_kernel
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from maxmargin import SVC, Status
+from tests import oracle
 
 TIGHT = {"tol": 1e-8}
 
@@ -109,16 +111,6 @@ def test_decision_function_shape_and_ties(name: str, shape: str, break_ties: boo
         np.testing.assert_array_equal(ours.predict(X), theirs.predict(X))
 
 
-def test_one_vs_rest_is_one_machine_per_class() -> None:
-    X, y = DATA["wine"]
-    model = SVC(multi_class="ovr", **TIGHT).fit(X, y)
-    each = [sklearn.svm.SVC(**TIGHT).fit(X, y == c).decision_function(X) for c in model.classes_]
-    np.testing.assert_allclose(model.decision_function(X), np.transpose(each), atol=1e-5)
-    np.testing.assert_array_equal(model.predict(X), np.argmax(each, axis=0))
-    assert model.dual_coef_.shape == (3, len(model.support_))
-    assert model.intercept_.shape == model.n_iter_.shape == model.margin_.shape == (3,)
-
-
 def test_labels_of_every_kind() -> None:
     X, y = DATA["iris"]
     names = load_iris().target_names
@@ -169,18 +161,10 @@ def test_without_an_intercept() -> None:
     np.testing.assert_allclose(augmented, with_intercept, atol=1e-2)
 
 
-def test_quadratic_loss_is_a_hard_margin_with_a_ridge() -> None:
-    X, y = two_classes()
-    K = rbf_kernel(X, gamma=0.2)
-    quadratic = SVC(kernel="precomputed", loss="squared_hinge", C=2.0, **TIGHT).fit(K, y)
-    ridge = SVC(kernel="precomputed", C=np.inf, **TIGHT).fit(K + np.eye(len(y)) / (2 * 2.0), y)
-    np.testing.assert_allclose(quadratic.dual_coef_, ridge.dual_coef_, atol=1e-6)
-
-
 @pytest.mark.parametrize("kernel", ["laplacian", "exponential"])
 def test_further_kernels(kernel: str) -> None:
     X, y = two_classes()
-    K = laplacian_kernel(X, gamma=0.2) if kernel == "laplacian" else np.exp(-0.2 * np.linalg.norm(X[:, None] - X[None], axis=2))
+    K = oracle.kernel_matrix(kernel, X, gamma=0.2)
     ours = SVC(kernel=kernel, gamma=0.2, **TIGHT).fit(X, y)
     theirs = sklearn.svm.SVC(kernel="precomputed", **TIGHT).fit(K, y)
     np.testing.assert_allclose(ours.decision_function(X), theirs.decision_function(K), atol=1e-5)
@@ -213,7 +197,9 @@ def test_float32_is_kept(n: int) -> None:
 def test_float32_queries_of_a_model_with_large_coefficients() -> None:
     """float32 kernel values times coefficients of 1e6 would be off in the first digit."""
     X, y = two_classes()
-    model = SVC(C=1e6, gamma=0.01).fit(X.astype(np.float32), y)
+    with pytest.warns(ConvergenceWarning, match="max_iter"):  # how close to the optimum does not matter here
+        model = SVC(C=1e6, gamma=0.01, max_iter=20_000).fit(X.astype(np.float32), y)
+    assert np.abs(model.dual_coef_).max() > 1e5
     exact = model.decision_function(X.astype(np.float32).astype(np.float64))
     np.testing.assert_allclose(model.decision_function(X.astype(np.float32)), exact, atol=1e-3)
 
@@ -349,14 +335,6 @@ def test_a_zero_weight_is_removal_and_a_whole_weight_is_repetition(name: str, pa
     repeated = SVC(**parameters).fit(np.repeat(X, weights, axis=0), np.repeat(y, weights))
     np.testing.assert_allclose(weighted.decision_function(X), repeated.decision_function(X), atol=1e-6)
     assert not np.isin(weighted.support_, np.flatnonzero(weights == 0)).any()
-
-
-def test_a_class_without_weight_is_never_predicted() -> None:
-    X, y = DATA["wine"]
-    weights = (y != 1).astype(float)
-    for multi_class in ("ovo", "ovr"):
-        model = SVC(multi_class=multi_class).fit(X, y, sample_weight=weights)
-        assert set(model.predict(X[y != 1])) == {0, 2}
 
 
 def test_class_weight_and_sample_weight_multiply() -> None:

@@ -30,6 +30,7 @@ from maxmargin.solvers import SOLVERS
 from maxmargin.solvers.primal import balanced_pull, pull
 from maxmargin.solvers.separability import best_multiple, hulls_meet
 from maxmargin.solvers.textbook.pair_step import best_step, bias_after, move
+from tests import oracle
 
 # --- twenty small problems -----------------------------------------------------------------------------------------
 
@@ -62,7 +63,9 @@ class Problem:
         return {"kernel": kernel, "gamma": 0.4, "coef0": 1.0, "degree": 2, "loss": self.loss, "C": self.C}
 
     def k(self, A: Any, B: Any) -> Any:
-        return squared(A, B) if self.kernel in ("callable", "precomputed") else make_kernel(self.kernel, 0.4, 1.0, 2).block(A, B)
+        return (
+            squared(A, B) if self.kernel in ("callable", "precomputed") else oracle.kernel_matrix(self.kernel, A, B, 0.4, 1.0, 2)
+        )
 
     def samples(self) -> tuple[Any, Any, Any]:
         """A training set and other samples, before they become rows of a matrix."""
@@ -219,7 +222,7 @@ labels = st.sampled_from([-1.0, 1.0])
 
 
 @given(st.tuples(alphas, alphas), st.tuples(labels, labels), st.integers(0, 2**16))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_the_pair_step_is_the_lectures_update(alpha, t, seed):
     """a_j - t_j (E_i - E_j) / eta, clipped to [L, H] in two cases; a_i follows; b in three cases."""
     random, C = np.random.default_rng(seed), 2.0
@@ -250,7 +253,7 @@ def test_the_pair_step_is_the_lectures_update(alpha, t, seed):
 
 
 @given(st.floats(1e-3, 1e3), st.floats(0.0, 1.0), labels)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_a_step_to_the_end_of_the_box_lands_there(C, share, sign):
     problem = classification_problem(np.array([sign]), np.array([C]))
     for end in (0.0, sign * C):
@@ -523,7 +526,7 @@ def test_updates_that_move_nothing_count_by_the_sketch():
 
 def test_a_tolerance_below_rounding_ends_as_stalled():
     X, y, _ = MOONS.samples()
-    model = train(MOONS, X, y, solver="smo-simple", tol=1e-18)
+    model = train(MOONS, X[:20], y[:20], solver="smo-simple", tol=1e-18)
     assert model.status_ is Status.STALLED
     assert model.certificate_.holds(1e-9)
 
@@ -552,7 +555,7 @@ def test_a_constant_rate_comes_close_fast_and_a_decaying_one_closer():
 
 
 @given(st.integers(0, 2**16), st.sampled_from([None, 0.3]), st.booleans())
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_the_pull_is_the_best_dual_point_of_its_box(seed, shift, coupled):
     """It minimises beta E + 1/2 shift beta^2; balanced, over points that sum to zero."""
     random, n = np.random.default_rng(seed), 8
@@ -725,7 +728,7 @@ def test_auto_does_not_take_the_loss_alone_for_a_hard_margin():
 # --- L-BFGS with a high price of slack ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("scale", [0.1, 10.0])
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
 @pytest.mark.parametrize("C", [1e3, 1e5, 1e7])
@@ -740,15 +743,13 @@ def test_lbfgs_with_a_high_price(C, loss, scale, seed, apart):
     assert model.certificate_.holds(1e-3), str(model.certificate_)
 
 
-@pytest.mark.parametrize("iterations", [1, 3, 10, 30, 100])
-@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+@pytest.mark.parametrize(("loss", "iterations"), [("hinge", 3), ("hinge", 30), ("squared_hinge", 3), ("squared_hinge", 10)])
 def test_lbfgs_returns_its_best_point(loss, iterations):
     problem = Problem("linear", loss, 1e4, 60, 2.0)
     X, y, _ = problem.samples()
     model = train(problem, X, y, solver="lbfgs", tol=1e-10, solver_options={"max_iterations": iterations})
-    if model.status_ is not Status.CONVERGED:
-        assert model.status_ in (Status.STOPPED_BY_OPTION, Status.STALLED)
-        assert model.certificate_.gap <= min(model.trace_.gap) * (1.0 + 1e-5) + 1e-9
+    assert model.status_ is Status.STOPPED_BY_OPTION
+    assert model.certificate_.gap <= min(model.trace_.gap) * (1.0 + 1e-5) + 1e-9
 
 
 def test_lbfgs_with_more_features_than_newton_takes(monkeypatch):
@@ -804,14 +805,13 @@ def test_limits(solver):
     assert close.certificate_.holds(0.05)
 
 
-@every_solver
+@pytest.mark.parametrize("solver", [name for name in NAMES if name != "dual-ascent"])  # which solves another problem
 def test_a_solution_is_a_good_place_to_begin(solver):
     X, y, _ = MOONS.samples()
     model = SVC(**MOONS.parameters, solver="block-smo", tol=1e-9, warm_start=True).fit(X, y)
-    if solver != "dual-ascent":  # which solves another problem
-        again = model.set_params(solver=solver, tol=1e-3).fit(X, y)
-        assert again.status_ is Status.CONVERGED
-        assert again.certificate_.holds(1e-3)
+    again = model.set_params(solver=solver, tol=1e-3).fit(X, y)
+    assert again.status_ is Status.CONVERGED
+    assert again.certificate_.holds(1e-3)
 
 
 @every_solver
@@ -839,7 +839,7 @@ def test_random_state_decides_what_is_drawn(solver):
     options = {"batch_size": 10, "epochs": 20} if solver == "subgradient" else {}
 
     def course(**parameters: Any) -> Any:
-        return train(MOONS, X, y, solver=solver, **parameters).trace_.dual
+        return train(MOONS, X, y, solver=solver, tol=0.1, **parameters).trace_.dual
 
     first = course(random_state=0, solver_options=options)
     assert first == course(random_state=0, solver_options=options)

@@ -1,4 +1,4 @@
-"""The tour of the theory: its code runs and its claims hold, its quotations are in the source, its table leads somewhere."""
+"""The tour of the theory: its code runs and its claims hold; what it quotes, links to and names exists."""
 
 from __future__ import annotations
 
@@ -24,15 +24,6 @@ TOUR = ROOT / "docs" / "theory"
 PAGES = sorted(TOUR.glob("[0-9]*.md"))
 NEEDS = {"08-gradients.md": "clarabel"}  # packages that are extras
 LARGEST_PICTURE = 60_000  # bytes
-
-#: The documents of the table, and how many rows each of them has: its sections, and what is worth a row of its own.
-SECTIONS = {
-    "Chapter 21 Support Vector Machines": 25,
-    "NPFL129, Lecture 6: Kernel Methods, SVM": 39,
-    "Support vector machines": 26,
-    "Construction of linearly separable SVM": 10,
-    "Support Vector Machine Chinese Version": 13,
-}
 
 LINK = re.compile(r"\[[^\]]+\]\(([^)]+)\)")
 QUOTED = re.compile(r"`([^`]+)`")
@@ -257,16 +248,7 @@ def test_the_lines_it_quotes_are_in_the_source(page):
         assert line in inspect.getsource(found), f"{name} no longer has the line {line}"
 
 
-# --- the table of the documents ------------------------------------------------------------------------------------
-
-
-@cache
-def documents() -> dict[str, list[list[str]]]:
-    """The rows of each document's table: section, page, function, test."""
-    text = (TOUR / "README.md").read_text(encoding="utf-8")
-    parts = re.split(r"^### (.+)$", text, flags=re.MULTILINE)[1:]
-    tables = [rows(table, "| section | page | function | test |") for table in parts[1::2]]
-    return dict(zip(parts[::2], tables, strict=True))
+# --- what the tables of the contents name --------------------------------------------------------------------------
 
 
 @cache
@@ -275,26 +257,14 @@ def named_tests(path: Path) -> set[str]:
     return {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.name.startswith("test")}
 
 
-def test_the_table_has_every_section_of_every_document():
-    assert {title: len(table) for title, table in documents().items()} == SECTIONS
-    for title, table in documents().items():
-        sections = [row[0] for row in table]
-        assert len(set(sections)) == len(sections), title
-
-
-@pytest.mark.parametrize("document", SECTIONS)
-def test_each_section_has_a_page_a_function_and_a_test(document):
-    for section, page, function, test in documents()[document]:
-        assert section
-        targets, names, tests = LINK.findall(page), QUOTED.findall(function), QUOTED.findall(test)
-        assert targets, section
-        assert names, section
-        assert tests, section
-        for target in targets:
-            assert TOUR / target.partition("#")[0] in PAGES, target
-        for name in names:
+def test_the_functions_and_tests_that_the_contents_name_exist():
+    sections = rows((TOUR / "README.md").read_text(encoding="utf-8"), "| section | page | function | test |")
+    assert sections
+    for section, page, function, test in sections:
+        assert LINK.findall(page), section  # where the links lead is tested above
+        for name in QUOTED.findall(function):
             assert name.startswith("maxmargin.")
             assert resolve(name) is not None, name
-        for node in tests:
+        for node in QUOTED.findall(test):
             path, _, name = node.partition("::")
             assert name in named_tests(ROOT / path), node

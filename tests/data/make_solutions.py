@@ -1,6 +1,6 @@
 """Write solutions.json: optimal values of small machines, by a method that shares nothing with the library.
 
-    python tests/data/make_solutions.py
+    python -m tests.data.make_solutions
 
 The duals in their textbook form,
 
@@ -14,8 +14,7 @@ The duals in their textbook form,
     OneClassSVM       n             1         0              1          sum = nu n
 
 (with 1 / 2C on the diagonal of Q and no u for a squared loss, no u for a hard margin, and no A without an intercept) are
-solved by a primal-dual interior-point method, whose own duality gap says how good the value is. Distances are sums of
-squared differences.
+solved by the primal-dual interior-point method of `tests.oracle`, whose own duality gap says how good the value is.
 """
 
 from __future__ import annotations
@@ -29,8 +28,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris, load_wine
 
+from tests.oracle import Quadratic, kernel_matrix, optimal_value
+
 FILE = Path(__file__).with_name("solutions.json")
-ACCURACY = 1e-12  # of the stored values, relative
 Matrix = NDArray[np.float64]
 
 # --- data -------------------------------------------------------------------------------------------------------------
@@ -85,43 +85,7 @@ DATA: dict[str, Callable[[], tuple[Matrix, Matrix]]] = {
     "many waves": lambda: _waves(1300, 4, seed=7),
 }
 
-# --- kernels ----------------------------------------------------------------------------------------------------------
-
-
-def kernel_value(kernel: str, x: Matrix, z: Matrix, gamma: float = 1.0, coef0: float = 0.0, degree: float = 3) -> Matrix:
-    """k(x, z); the last axis is that of the features."""
-    match kernel:
-        case "linear":
-            return (x * z).sum(axis=-1)
-        case "poly":
-            return (gamma * (x * z).sum(axis=-1) + coef0) ** degree
-        case "rbf":
-            return np.exp(-gamma * ((x - z) ** 2).sum(axis=-1))
-        case "laplacian":
-            return np.exp(-gamma * np.abs(x - z).sum(axis=-1))
-        case "exponential":
-            return np.exp(-gamma * np.sqrt(((x - z) ** 2).sum(axis=-1)))
-        case "sigmoid":
-            return np.tanh(gamma * (x * z).sum(axis=-1) + coef0)
-    raise ValueError(kernel)
-
-
-def kernel_matrix(kernel: str, X: Matrix, **parameters: float) -> Matrix:
-    return np.stack([kernel_value(kernel, x, X, **parameters) for x in X])
-
-
 # --- machines ---------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Quadratic:
-    """min 1/2 alpha' Q alpha + p' alpha  s.t.  0 <= alpha <= u, A alpha = b; u may be infinite, A without rows."""
-
-    Q: Matrix
-    p: Matrix
-    u: float
-    A: Matrix
-    b: Matrix
 
 
 @dataclass(frozen=True)
@@ -224,103 +188,6 @@ def nu_machines(
         yield Machine(name, kernel, None, None, parameters, estimator="NuSVC", nu=nu)
     for nu, name in zip((0.5, 0.07), ("iris, as it is",) * 2 if kernel == "linear" else classes, strict=True):
         yield Machine(name, kernel, None, None, parameters, estimator="OneClassSVM", nu=nu)
-
-
-# --- the method -------------------------------------------------------------------------------------------------------
-
-
-def optimal_value(problem: Quadratic) -> float:
-    """Minus the smallest value, by Mehrotra's predictor and corrector; a RuntimeError if ACCURACY is not reached."""
-    point, n = InteriorPoint(problem), len(problem.p)
-    for _ in range(200):
-        if point.optimal():
-            return point.value()
-        gap = point.gap()
-        predicted = point.direction(np.zeros(n), np.zeros(n))
-        after = point.gap_at(predicted, point.reach(predicted))
-        target = gap / n * (after / gap) ** 3
-        d_alpha, d_low, d_high, _ = predicted
-        corrected = point.direction(target - d_alpha * d_low, target + d_alpha * d_high)
-        point.move(corrected, min(1.0, 0.995 * point.reach(corrected)))
-    raise RuntimeError(f"gap {point.gap():.1e} of {point.value():.6g}")
-
-
-Direction = tuple[Matrix, Matrix, Matrix, Matrix]  # of alpha, of its two multipliers, of those of A alpha = b
-
-
-class InteriorPoint:
-    """alpha strictly inside its box, and multipliers: `low` of alpha >= 0, `high` of alpha <= u, nu of A alpha = b."""
-
-    def __init__(self, problem: Quadratic) -> None:
-        self.problem = problem
-        n, self.boxed = len(problem.p), np.isfinite(problem.u)
-        self.alpha = np.full(n, 0.5 * problem.u if self.boxed else 1.0)
-        self.low, self.high = np.ones(n), np.full(n, 1.0 if self.boxed else 0.0)
-        self.nu = np.zeros(len(problem.b))
-
-    @property
-    def room(self) -> Matrix:
-        return self.problem.u - self.alpha if self.boxed else np.ones(len(self.alpha))
-
-    @property
-    def slope(self) -> Matrix:
-        Q, p, A = self.problem.Q, self.problem.p, self.problem.A
-        return Q @ self.alpha + p - self.low + self.high + A.T @ self.nu
-
-    @property
-    def balance(self) -> Matrix:
-        return self.problem.A @ self.alpha - self.problem.b
-
-    def value(self) -> float:
-        return float(-self.problem.p @ self.alpha - 0.5 * self.alpha @ self.problem.Q @ self.alpha)
-
-    def gap(self) -> float:
-        return float(self.alpha @ self.low + self.room @ self.high)
-
-    def gap_at(self, direction: Direction, t: float) -> float:
-        d_alpha, d_low, d_high, _ = direction
-        below = float((self.alpha + t * d_alpha) @ (self.low + t * d_low))
-        return below + (float((self.room - t * d_alpha) @ (self.high + t * d_high)) if self.boxed else 0.0)
-
-    def optimal(self) -> bool:
-        return (
-            self.gap() <= ACCURACY * abs(self.value())
-            and float(np.abs(self.slope).max()) <= 1e-10
-            and float(np.abs(self.balance).max(initial=0.0)) <= 1e-12 * float(self.alpha.sum())
-        )
-
-    def direction(self, target_low: Matrix, target_high: Matrix) -> Direction:
-        """Newton's direction towards alpha low = target_low, room high = target_high, no slope, no imbalance."""
-        alpha, room, low, high, A = self.alpha, self.room, self.low, self.high, self.problem.A
-        short_low, short_high = target_low - alpha * low, (target_high - room * high) * self.boxed
-        system = self.problem.Q + np.diag(low / alpha + high / room)
-        inverse = np.linalg.inv(system)
-        step = _solve(system, inverse, -self.slope + short_low / alpha - short_high / room)
-        along = _solve(system, inverse, A.T)
-        d_nu = np.linalg.solve(A @ along, A @ step + self.balance)
-        step = step - along @ d_nu
-        return step, (short_low - low * step) / alpha, (short_high + high * step) / room, d_nu
-
-    def reach(self, direction: Direction) -> float:
-        """How far one may go, at most 1, until something becomes negative."""
-        d_alpha, d_low, d_high, _ = direction
-        pairs = [(self.alpha, d_alpha), (self.low, d_low)]
-        if self.boxed:
-            pairs += [(self.room, -d_alpha), (self.high, d_high)]
-        return float(min(1.0, *(np.min(-at[d < 0] / d[d < 0], initial=np.inf) for at, d in pairs)))
-
-    def move(self, direction: Direction, t: float) -> None:
-        d_alpha, d_low, d_high, d_nu = direction
-        self.alpha, self.low, self.high = self.alpha + t * d_alpha, self.low + t * d_low, self.high + t * d_high
-        self.nu += t * d_nu
-
-
-def _solve(system: Matrix, inverse: Matrix, right: Matrix) -> Matrix:
-    """With two rounds of refinement, as the system is ill-conditioned towards the end."""
-    x = inverse @ right
-    for _ in range(2):
-        x = x + inverse @ (right - system @ x)
-    return x
 
 
 def main() -> None:

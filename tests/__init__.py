@@ -1,0 +1,1 @@
+"""The tests of maxmargin. They assert certificates and properties; `oracle` holds what the truth is."""
