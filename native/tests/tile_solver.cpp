@@ -324,7 +324,7 @@ void test_arithmetic() {
 
 }  // namespace
 
-void test_inner_smo() {
+void test_tile_solver() {
     test_arithmetic<float>();
     test_arithmetic<double>();
 }
