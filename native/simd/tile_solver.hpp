@@ -66,8 +66,7 @@ private:
                 for (int b = a; b < f; ++b) column[b] = K_a[free[b]];
             }))
             return false;
-        newton.minimise(most_fixed);
-        cost_of_last_newton += 0.8 * f * f * newton.n_met();
+        cost_of_last_newton += 0.8 * f * f * newton.minimise(most_fixed);
         return move_free();
     }
 
