@@ -5,7 +5,7 @@
 //     s.t.         the sum of x over each tie   = the sum of x0 over it
 //                  the sum of x over each bound's range   is within [low, high]
 //
-// given the point x0 with its gradient g, and the Hessian H. A tie is a range of variables.
+// given the point x0 with its gradient g, and the Hessian H. Ties and bounds are on ranges of variables.
 //
 // Let P = H^{-1}. Without constraints the minimum is at x - P g. To *hold* the sum over a range, which a marks, put u = P a and
 // P <- P - u u' / a'u. The sums of the ties are held from the start. Then go towards the minimum by the largest part t <= 1 of
@@ -13,7 +13,8 @@
 // itself is never formed: only its product with g is needed, and the u of the sums that are held. So Newton's direction is never
 // clipped, which would spoil it where H is ill-conditioned.
 //
-// The factor is that of S H S + ridge, S = diag(1 / sqrt(H_vv)), so that samples of very different size do each other no harm.
+// The factor is that of S H S + ridge. S = diag(1 / sqrt(K_ii)), i the sample of a variable, so that samples of very different
+// size do each other no harm.
 #pragma once
 #include <algorithm>
 #include <cmath>

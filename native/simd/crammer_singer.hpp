@@ -36,7 +36,6 @@
 #include "active_set_newton.hpp"
 #include "maxmargin/joint_tile.hpp"
 #include "minmax.hpp"
-#include "tile_solver.hpp"
 #include "tolerances.hpp"
 
 namespace maxmargin::MAXMARGIN_LEVEL {
@@ -360,11 +359,12 @@ private:
             changes.push_back({row, v.sample, share[at(row, v.sample)] - std::max(0.0, wanted)});
         }
         const double t = search_along(changes, K, gradient.data(), n_rows, padded);
+        if (t == 0.0) return false;
         for (const Change& c : changes) {
             set_share(c.row, c.sample, std::max(0.0, share[at(c.row, c.sample)] - t * c.amount));
             moved[c.sample] = 1;
         }
-        return t > 0.0;
+        return true;
     }
 
     JointTileProblem<T>& p;

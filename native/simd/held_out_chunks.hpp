@@ -1,11 +1,12 @@
-// Chunks of a tile in which no variable can move: mostly the samples that a fold of cross-validation holds out.
+// Held-out chunks: the chunks of a tile in which no variable can move, such as the samples that a fold of cross-validation holds
+// out.
 //
-// A pair step changes the gradient by G += t (K_i - K_j), and the next one needs it only where a variable can move:
+//     min over beta   1/2 (beta - beta0)' K (beta - beta0) + G' (beta - beta0)
+//     s.t.            beta_k = beta0_k for the variables k of held-out chunks, and the other constraints of the tile
 //
-//     min over beta   1/2 beta' K beta + ...   s.t.   beta_k constant for k in H
-//
-// does not depend on G_H. So pair steps skip the chunks of H, and G_H += K_Hk u_k is added once at the end, for each variable k
-// that moved and the sum u_k of its steps.
+// given the gradient G at beta0. The pair steps G += t (K_i - K_j) need the gradient only where a variable can move, so they skip
+// the held-out chunks. At the end, what all of them did to the gradient there is added at once: G += sum_k u_k K_k, where u_k is
+// the sum of the steps of variable k.
 #pragma once
 #include <cstddef>
 #include <vector>

@@ -18,7 +18,6 @@
 
 namespace maxmargin::MAXMARGIN_LEVEL {
 
-constexpr long steps_per_look = 128;     // steps between two looks at the clock
 constexpr double pairs_first = 1.5;      // pair steps before a Newton step, in units of its cost: most tiles end before
 constexpr int most_fixed = 16;           // variables that a Newton step over free variables fixes at a bound
 constexpr int attempts_to_balance = 16;  // variables that take what rounding and clipping leave of a sum

@@ -15,15 +15,16 @@ constexpr float least_squared_sine = 1e-6f;        // of the angle between two s
 
 // Rounding errors.
 constexpr double rounding_of_sum = 2e-16;  // of a sum, relative to the sizes of its terms
-constexpr double rank_tolerance = 1e-14;   // relative pivot below which two constraints count as one
+constexpr double rank_tolerance = 1e-14;   // relative pivot below which one constraint follows from others
 
-// Added to the unit diagonal of a scaled Hessian, because rounding may have made it indefinite. Where the factorisation fails, it
-// is repeated with a larger ridge.
+// Added to the diagonal of a Hessian of samples scaled to size one, because rounding may have made it indefinite. Where the
+// factorisation fails, it is repeated with a larger ridge.
 template <class T>
 constexpr double ridge = sizeof(T) == 4 ? 1e-7 : 1e-14;
 constexpr double ridge_growth = 100.0;
 constexpr int ridge_attempts = 3;
-// The ridge for each variable where no bound ends a step along a direction that only rounding has made one of descent.
+// The ridge, times the number of variables, in float64 where a variable has no bound: rounding makes the Hessian indefinite by
+// about one unit in the last place for each variable, and there nothing ends a step along a direction of no curvature.
 constexpr double ridge_without_bounds = 16.0 * std::numeric_limits<double>::epsilon();
 
 }  // namespace maxmargin::MAXMARGIN_LEVEL

@@ -83,6 +83,8 @@ private:
 
 inline constexpr double unbounded = 1e300;
 
+inline constexpr long steps_per_look = 128;  // steps of a solver between two looks at the clock
+
 template <class T>
 struct TileProblem {
     TileProblem(const Tile<T>& K, const double* lower, const double* upper, double* beta, double* gradient,
