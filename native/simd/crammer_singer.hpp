@@ -1,5 +1,10 @@
-// The inner solver of Crammer and Singer's machine: sequential minimisation on one dense tile, one or two samples at a time, and
-// an active-set Newton method whenever the steps since the last one have cost as much as it does.
+// The solver of a JointTileProblem (Crammer and Singer's machine): sequential minimisation on one dense tile, one or two samples
+// at a time, and a Newton step (active_set_newton.hpp) whenever the steps since the last one have cost as much as it does.
+//
+//     min over B   sum_m 1/2 (B_m - B0_m)' K (B_m - B0_m) + G_m' (B_m - B0_m)
+//     s.t.         B <= upper,   sum_m B_mi = 0  for each sample i
+//
+// given the gradient G at B0.
 //
 // Shares. Put S = upper - B. The shares S_mi >= 0 of sample i in the rows m add up to C_i = sum_m upper_mi: a simplex for each
 // sample. A point is optimal if every sample has its shares where its gradient is highest; the *violation* of sample i is
@@ -17,32 +22,33 @@
 //
 // Order. The samples with the largest violations first: *sweeps* over the *hot* samples pass over those with less than a part of
 // the worst violation among them.
+//
+// Newton. A sample with several shares lies on a *face* of its simplex. The row of its largest share is its *base*, which gets
+// what the others leave; each other share is a variable. A variable is at least zero, and the variables of a sample add up to at
+// most what makes its base zero.
 #pragma once
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <numeric>
-#include <utility>
 #include <vector>
 
-#include "inner_smo.hpp"
-#include "maxmargin/blas.hpp"
+#include "active_set_newton.hpp"
 #include "maxmargin/joint_tile.hpp"
-#include "maxmargin/memory.hpp"
 #include "minmax.hpp"
+#include "tolerances.hpp"
 
 namespace maxmargin::MAXMARGIN_LEVEL {
 
 constexpr double hot = 0.1;           // a sample is hot if its violation is above this share of the worst one
 constexpr double worth_a_step = 0.7;  // a sweep moves samples above this share of the worst violation in the last sweep
 constexpr double cooled = 0.2;        // all samples are rated again when the hot ones are below this share of the worst one
-constexpr float closest = 1e-6f;      // smallest 1 - cos^2 of the angle between two samples: smaller values are rounding
-constexpr int most_bounds = 64;       // shares that may become zero in one Newton step; further ones would be stale guesses
+constexpr int most_zeros = 64;        // shares that become zero in one Newton step
 
 template <class T>
-class InnerCrammerSinger {
+class JointTileSolver {
 public:
-    explicit InnerCrammerSinger(JointTileProblem<T>& problem)
+    explicit JointTileSolver(JointTileProblem<T>& problem)
         : p(problem), K(problem.K), m(K.size()), n_rows(problem.n_rows), padded(in_chunks(m)), n_chunks(padded / chunk),
           gradient(static_cast<std::size_t>(n_rows) * padded), share(gradient.size()), violations(padded),
           has_share(gradient.size()), scale(padded), gains(padded), chunk_gain(n_chunks), total(m, 0.0), moved(m, 0),
@@ -233,7 +239,7 @@ private:
             const float w = static_cast<float>(G_hi[k] - G_lo[k]) * unit[k];
             const float cosine = static_cast<float>(K_i[k]) * unit_i * unit[k];
             const float gives = v * cosine > w ? gives_hi[k] : gives_lo[k];
-            gain[k] = gives * (v * v - 2.0f * v * w * cosine + w * w) / larger(1.0f - cosine * cosine, closest);
+            gain[k] = gives * (v * v - 2.0f * v * w * cosine + w * w) / larger(1.0f - cosine * cosine, least_squared_sine);
             best = larger(best, gain[k]);
         }
         return best;
@@ -290,19 +296,9 @@ private:
 
     // --- Newton steps ---------------------------------------------------------------------------------------------
 
-    // A sample with several shares: a sample of the *face*. The row of its largest share is its base; each other share is a
-    // variable, which moves B from the base to its row.
-    struct FaceSample {
-        int sample, base;
-        int first, last;  // range of its variables
+    struct Variable {  // the share of a sample of the face in a row that is not its base
+        int sample, row, base;
     };
-    // A share that became zero: the share of a variable, or of the base of a face sample if `variable` is none.
-    struct Bound {
-        int at, variable;
-        double pivot;
-        std::vector<double> column;
-    };
-    static constexpr int none = -1;
 
     // The cost of a Newton step in nanoseconds, from measurements; `spent` has the same unit.
     double cost_of_newton() const {
@@ -311,170 +307,64 @@ private:
         return N * N * (0.015 * N + 3.0) + 1.5 * (N + m) * m;
     }
 
-    // A primal active-set method. With R the Hessian of the variables and g their gradient, the minimum is at -R^{-1} g. Go there
-    // until a share becomes zero, by a part t of the way: then g <- (1 - t) g. With a'd the change of that share by moves d,
-    // R^{-1} becomes R^{-1} - u u' / a'u, u = R^{-1} a, which keeps it at zero. Only its product with g is formed, and the u of
-    // each bound.
-    //
     // Returns false if rounding errors prevent the step.
     bool minimise_over_face() {
-        list_face();
-        const int N = static_cast<int>(variables.size());
-        if (N == 0) return true;  // nothing to do now
-        if (!factor_face()) return false;
-        met.clear();
-        moves.assign(N, 0.0);
-        product.resize(N);
-        for (const FaceSample& f : face)
-            for (int v = f.first; v < f.last; ++v)
-                product[v] = gradient[at(variables[v], f.sample)] - gradient[at(f.base, f.sample)];
-        apply_inverse(product);
-        while (true) {
-            Bound bound{none, none, 0.0, {}};
-            const double t = way_to(bound);
-            for (int v = 0; v < N; ++v) moves[v] -= t * product[v], product[v] -= t * product[v];
-            if (bound.at == none || static_cast<int>(met.size()) == most_bounds || !meet(bound)) break;
-        }
-        return make_moves();
+        state_newton();
+        if (variables.empty()) return true;  // nothing to do now
+        if (!newton.factor(ridge<T>, [&](int v, double* column) { fill_column(v, column); })) return false;
+        newton.minimise(most_zeros);
+        return move_shares();
     }
 
-    void list_face() {
-        face.clear(), variables.clear();
+    void state_newton() {
+        variables.clear(), newton.clear();
+        std::vector<Bound> of_bases;
         for (int i = 0; i < m; ++i) {
-            FaceSample f{i, 0, static_cast<int>(variables.size()), 0};
+            const int first = newton.size();
+            int base = 0;
             for (int c = 1; c < n_rows; ++c)
-                if (share[at(c, i)] > share[at(f.base, i)]) f.base = c;
-            for (int c = 0; c < n_rows; ++c)
-                if (c != f.base && share[at(c, i)] > 0.0) variables.push_back(c);
-            f.last = static_cast<int>(variables.size());
-            if (f.last > f.first) face.push_back(f);
-        }
-    }
-
-    // vector <- R^{-1} vector
-    void apply_inverse(std::vector<double>& vector) const {
-        for (std::size_t v = 0; v < vector.size(); ++v) vector[v] *= variable_scale[v];
-        blas::cholesky_solve(static_cast<int>(vector.size()), 1, factor.data(), vector.data());
-        for (std::size_t v = 0; v < vector.size(); ++v) vector[v] *= variable_scale[v];
-    }
-
-    // The Cholesky factor of R, scaled to samples of size one, after a ridge that makes up for the rounding of its eigenvalues.
-    bool factor_face() {
-        const std::size_t N = variables.size();
-        variable_scale.resize(N);
-        for (const FaceSample& f : face)
-            std::fill(&variable_scale[f.first], &variable_scale[f.last - 1] + 1, double(scale[f.sample]));
-        double ridge = sizeof(T) == 4 ? 1e-7 : 1e-14;
-        for (int attempt = 0; attempt < 3; ++attempt, ridge *= 100.0) {
-            factor.resize(N * N);
-            for (std::size_t s = 0; s < face.size(); ++s)
-                for (int v = face[s].first; v < face[s].last; ++v) {
-                    double* column = factor.data() + v * N;
-                    fill_column(s, variables[v], column);
-                    for (std::size_t w = face[s].first; w < N; ++w) column[w] *= variable_scale[v] * variable_scale[w];
-                    column[v] += ridge;
-                }
-            if (blas::cholesky(static_cast<int>(N), factor.data())) return true;
-        }
-        return false;
-    }
-
-    // The entries of R for the variable in `row` of face sample s and the variables of s and of the samples after it: plus K_ij
-    // if the rows of two variables are the same, plus K_ij if their bases are, minus K_ij if the row of one is the base of the
-    // other.
-    void fill_column(std::size_t s, int row, double* out) const {
-        const T* K_i = K.row(face[s].sample);
-        const int base = face[s].base;
-        for (; s < face.size(); ++s) {
-            const FaceSample& f = face[s];
-            const int of_base = (base == f.base) - (row == f.base);
-            for (int v = f.first; v < f.last; ++v)
-                out[v] = static_cast<double>(K_i[f.sample]) * (of_base + (row == variables[v]) - (base == variables[v]));
-        }
-    }
-
-    // The part of the way to the minimum at which a share becomes zero, and that share; 1 if none does.
-    double way_to(Bound& bound) const {
-        double t = 1.0;
-        for (int s = 0; s < static_cast<int>(face.size()); ++s) {
-            const FaceSample& f = face[s];
-            double base = share[at(f.base, f.sample)], fall = 0.0;
-            for (int v = f.first; v < f.last; ++v) {
-                const double room = std::max(0.0, share[at(variables[v], f.sample)] - moves[v]);
-                if (-product[v] * t > room) t = room / -product[v], bound.at = s, bound.variable = v;
-                base += moves[v], fall += product[v];
+                if (share[at(c, i)] > share[at(base, i)]) base = c;
+            for (int c = 0; c < n_rows; ++c) {
+                if (c == base || has_share[at(c, i)] == 0.0f) continue;
+                const int v = newton.size();
+                variables.push_back({i, c, base});
+                newton.gradient.push_back(gradient[at(base, i)] - gradient[at(c, i)]);
+                newton.scale.push_back(scale[i]);
+                newton.bounds.push_back({{v, v + 1}, share[at(c, i)], 0.0, unbounded});
             }
-            base = std::max(0.0, base);
-            if (fall * t > base && !base_is_zero(s)) t = base / fall, bound.at = s, bound.variable = none;
+            if (newton.size() > first) of_bases.push_back({{first, newton.size()}, -share[at(base, i)], -unbounded, 0.0});
         }
-        return t;
+        newton.bounds.insert(newton.bounds.end(), of_bases.begin(), of_bases.end());
     }
 
-    bool base_is_zero(int s) const {
-        return std::any_of(met.begin(), met.end(), [s](const Bound& bound) { return bound.at == s && bound.variable == none; });
+    // The Hessian of two variables: plus K_ij if their rows are the same, plus K_ij if their bases are, minus K_ij if the row of
+    // one is the base of the other.
+    void fill_column(int v, double* column) const {
+        const Variable& a = variables[v];
+        const T* K_i = K.row(a.sample);
+        for (std::size_t w = v; w < variables.size(); ++w) {
+            const Variable& b = variables[w];
+            const int times = (a.row == b.row) + (a.base == b.base) - (a.row == b.base) - (a.base == b.row);
+            column[w] = times * static_cast<double>(K_i[b.sample]);
+        }
     }
 
-    // Keep the share of the bound at zero from now on.
-    bool meet(Bound& bound) {
-        const int N = static_cast<int>(variables.size());
-        const bool of_base = bound.variable == none;
-        const int first = of_base ? face[bound.at].first : bound.variable,
-                  last = of_base ? face[bound.at].last : bound.variable + 1;
-        auto change = [&](const std::vector<double>& d) { return std::accumulate(d.begin() + first, d.begin() + last, 0.0); };
-        std::vector<double>& column = bound.column;
-        column.assign(N, 0.0);
-        std::fill(column.begin() + first, column.begin() + last, 1.0);
-        apply_inverse(column);
-        for (const Bound& other : met) {
-            const double part = change(other.column) / other.pivot;
-            for (int v = 0; v < N; ++v) column[v] -= part * other.column[v];
+    bool move_shares() {
+        changes.clear();
+        for (std::size_t k = 0; k < newton.bounds.size(); ++k) {
+            const Variable& v = variables[newton.bounds[k].range.first];
+            const bool of_base = k >= variables.size();
+            const int row = of_base ? v.base : v.row;
+            const double wanted = of_base ? -newton.bounds[k].at : newton.bounds[k].at;
+            changes.push_back({row, v.sample, share[at(row, v.sample)] - std::max(0.0, wanted)});
         }
-        for (const Bound& other : met)
-            if (other.variable != none) column[other.variable] = 0.0;  // exactly zero, so that they stay where they are
-        bound.pivot = change(column);
-        if (!(bound.pivot > 0.0)) return false;
-        const double part = change(product) / bound.pivot;
-        for (int v = 0; v < N; ++v) product[v] -= part * column[v];
-        if (!of_base) product[bound.variable] = 0.0;
-        met.push_back(std::move(bound));
+        const double t = search_along(changes, K, gradient.data(), n_rows, padded);
+        if (t == 0.0) return false;
+        for (const Change& c : changes) {
+            set_share(c.row, c.sample, std::max(0.0, share[at(c.row, c.sample)] - t * c.amount));
+            moved[c.sample] = 1;
+        }
         return true;
-    }
-
-    // Move by exact line search, because rounding may have spoilt the direction.
-    bool make_moves() {
-        for (const Bound& bound : met)
-            if (bound.variable != none) moves[bound.variable] = share[at(variables[bound.variable], face[bound.at].sample)];
-        movement.assign(gradient.size(), 0.0);
-        base_moves.assign(face.size(), 0.0);
-        double slope = 0.0, curvature = 0.0;
-        for (int s = 0; s < static_cast<int>(face.size()); ++s) {
-            const FaceSample& f = face[s];
-            for (int v = f.first; v < f.last; ++v) moves[v] = std::min(moves[v], share[at(variables[v], f.sample)]);
-            base_moves[s] = -std::accumulate(moves.begin() + f.first, moves.begin() + f.last, 0.0);
-            if (base_is_zero(s)) base_moves[s] = share[at(f.base, f.sample)];
-            for_each_move(s, [&](int c, double move) {
-                slope += gradient[at(c, f.sample)] * move;
-                if (move != 0.0) add_row(movement.data() + at(c, 0), K.row(f.sample), move);
-            });
-        }
-        if (!(slope < 0.0)) return false;
-        for (int s = 0; s < static_cast<int>(face.size()); ++s)
-            for_each_move(s, [&](int c, double move) { curvature += movement[at(c, face[s].sample)] * move; });
-        const double t = curvature > -slope ? -slope / curvature : 1.0;
-        for (int s = 0; s < static_cast<int>(face.size()); ++s) {
-            const int i = face[s].sample;
-            for_each_move(s, [&](int c, double move) { set_share(c, i, std::max(0.0, share[at(c, i)] - t * move)); });
-            moved[i] = 1;
-        }
-        for (std::size_t k = 0; k < gradient.size(); ++k) gradient[k] += t * movement[k];
-        return true;
-    }
-
-    // Call `function(row, change of B)` for the rows in which a face sample moves.
-    template <class Function>
-    void for_each_move(int s, Function function) const {
-        function(face[s].base, base_moves[s]);
-        for (int v = face[s].first; v < face[s].last; ++v) function(variables[v], moves[v]);
     }
 
     JointTileProblem<T>& p;
@@ -492,15 +382,14 @@ private:
 
     double spent = 0.0;  // time since the last Newton step, in nanoseconds
     bool newton_helps = true;
-    std::vector<FaceSample> face;
-    std::vector<int> variables;                                                        // rows of the variables
-    std::vector<double> factor, variable_scale, product, moves, base_moves, movement;  // product: of R^{-1} and the gradient
-    std::vector<Bound> met;
+    ActiveSetNewton newton;
+    std::vector<Variable> variables;
+    std::vector<Change> changes;
 };
 
 template <class T>
 TileResult solve_joint_tile(JointTileProblem<T>& problem) {
-    return InnerCrammerSinger<T>(problem).solve();
+    return JointTileSolver<T>(problem).solve();
 }
 
 }  // namespace maxmargin::MAXMARGIN_LEVEL

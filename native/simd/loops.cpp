@@ -2,9 +2,9 @@
 #include "maxmargin/loops.hpp"
 
 #include "crammer_singer.hpp"
-#include "inner_smo.hpp"
 #include "kernel_functions.hpp"
 #include "pairings.hpp"
+#include "tile_solver.hpp"
 
 namespace maxmargin::MAXMARGIN_LEVEL {
 

@@ -20,7 +20,7 @@ void test_kernels();
 void test_gram();
 void test_weighted_sums();
 void test_working_set();
-void test_inner_smo();
+void test_tile_solver();
 void test_crammer_singer();
 void test_exact_sums();
 void test_linear_sums();

@@ -4,7 +4,8 @@
 //     min over B   sum_m 1/2 (B_m - B0_m)' K (B_m - B0_m) + G_m' (B_m - B0_m)
 //     s.t.         B <= upper,   sum_m B_mi = 0  for each sample i
 //
-// given the gradient G at the start B0. B_m is row m. The upper bounds of a sample add up to at least zero.
+// given the gradient G at the start B0. B_m is row m. The upper bounds of a sample add up to at least zero. All numbers are
+// finite, the bounds and the tolerance too: the machine has no hard margin.
 #pragma once
 #include "maxmargin/tile_problem.hpp"
 

@@ -1,10 +1,16 @@
-// The dense quadratic programme of one working set, solved by simd/inner_smo.hpp:
+// The dense quadratic programme of one working set, solved by simd/tile_solver.hpp:
 //
 //     min over beta   1/2 (beta - beta0)' K (beta - beta0) + G' (beta - beta0)
 //     s.t.            lower <= beta <= upper,   sum(beta) = sum(beta0) over each group
 //
 // given the gradient G at the start beta0. K includes whatever the problem adds to the diagonal. A group is a range of variables;
 // there are none, one or two.
+//
+// Infinity. A bound may be infinite (hard margin, squared hinge), and so may the tolerance. But the solvers are compiled with
+// -ffinite-math-only, where infinity has no meaning. So the constructor of a TileProblem replaces what is infinite, or larger
+// than `unbounded`, by +-unbounded, and the solvers meet finite numbers only. `unbounded` is larger than any dual variable, so
+// that no step ends there; and so far below the largest double that no difference of bounds and variables overflows. The
+// constructor is instantiated by its callers only, which are compiled with ordinary arithmetic.
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -75,11 +81,19 @@ private:
     mutable std::vector<std::uint8_t> ready_;
 };
 
+inline constexpr double unbounded = 1e300;
+
+inline constexpr long steps_per_look = 128;  // steps of a solver between two looks at the clock
+
 template <class T>
 struct TileProblem {
+    TileProblem(const Tile<T>& K, const double* lower, const double* upper, double* beta, double* gradient,
+                const std::vector<int>& edges, double tolerance, long max_steps, Deadline deadline)
+        : K(K), lower(finite(lower, K.size())), upper(finite(upper, K.size())), beta(beta), gradient(gradient), edges(edges),
+          tolerance(finite(&tolerance, 1)[0]), max_steps(max_steps), deadline(deadline) {}
+
     const Tile<T>& K;
-    const double* lower;
-    const double* upper;
+    const std::vector<double> lower, upper;
     double* beta;                   // in: beta0; out: the solution
     double* gradient;               // in: G; out: the gradient at the solution
     const std::vector<int>& edges;  // where the consecutive groups begin and end; empty without groups
@@ -88,6 +102,13 @@ struct TileProblem {
     Deadline deadline;
 
     int n_groups() const { return edges.empty() ? 0 : static_cast<int>(edges.size()) - 1; }
+
+private:
+    static std::vector<double> finite(const double* values, int size) {
+        std::vector<double> result(values, values + size);
+        for (double& value : result) value = value > unbounded ? unbounded : value < -unbounded ? -unbounded : value;
+        return result;
+    }
 };
 
 struct TileResult {

@@ -10,7 +10,7 @@
 namespace tests {
 namespace {
 
-enum class Box { finite, half_line };
+enum class Box { finite, half_line, line };  // half-lines: squared hinge, hard margin; lines: least squares
 enum class Groups { none, one, two, two_of_which_one_is_empty };
 
 std::string words(Groups groups) {
@@ -59,8 +59,8 @@ struct Problem {
             const bool positive = nu ? k < edges[1] : (data.row(k)[0] > 0.0) != (k % 7 == 0);
             const double reach = box == Box::finite ? C : std::numeric_limits<double>::infinity();
             linear.push_back(nu ? 0.0 : positive ? -1.0 : 1.0);
-            lower.push_back(positive ? 0.0 : -reach);
-            upper.push_back(positive ? reach : 0.0);
+            lower.push_back(positive && box != Box::line ? 0.0 : -reach);
+            upper.push_back(positive || box == Box::line ? reach : 0.0);
         }
         beta.assign(m, 0.0);
         const int smaller = !nu ? 0 : edges[1] == m ? m : std::min(edges[1], m - edges[1]);
@@ -102,9 +102,12 @@ struct Problem {
         }
         return worst;
     }
-    TileResult solve(double tolerance, long max_steps) {
-        TileProblem<T> problem{
+    TileProblem<T> stated(double tolerance, long max_steps) {
+        return {
             K, lower.data(), upper.data(), beta.data(), gradient.data(), edges, tolerance, max_steps, Deadline(Deadline::never)};
+    }
+    TileResult solve(double tolerance, long max_steps) {
+        TileProblem<T> problem = stated(tolerance, max_steps);
         return loops<T>().solve_tile(problem);
     }
     void check_feasible() const {
@@ -143,6 +146,41 @@ void test_optimum(int m, Groups groups, Box box, double C, double tolerance) {
     CHECK(result.lowest_curvature >= -1e-6);
     problem.check_feasible();
     problem.check_gradient();
+}
+
+// Infinite bounds: the optimum is that of a box which no variable reaches. A hard margin has no shift.
+template <class T>
+void test_infinite_bounds(Groups groups, Box box, double shift) {
+    Problem<T> without(150, groups, box, 1.0, shift, 21), within(150, groups, box, 1.0, shift, 21);
+    for (int k = 0; k < within.m; ++k) {
+        within.lower[k] = std::max(within.lower[k], -1e8);
+        within.upper[k] = std::min(within.upper[k], 1e8);
+    }
+    for (Problem<T>* problem : {&without, &within}) {
+        CHECK(problem->solve(1e-6, most_steps).violation <= 1e-6);
+        CHECK(problem->violation() <= 1e-6 + 2.0 * rounding<T> * problem->size());
+        problem->check_feasible();
+        problem->check_gradient();
+    }
+    for (double value : within.beta) CHECK(std::abs(value) < 1e8);
+    CHECK(close(without.objective(), within.objective(), 1e-5 * std::abs(within.objective())));
+}
+
+// The solvers are compiled for finite numbers: a problem states no others, and its bounds have finite differences.
+template <class T>
+void test_infinity_is_kept_out() {
+    const double infinity = std::numeric_limits<double>::infinity();
+    Problem<T> problem(40, Groups::one, Box::half_line, 1.0, 0.5, 3);
+    problem.lower[0] = -infinity, problem.upper[0] = infinity;
+    problem.lower[1] = -0.25, problem.upper[1] = 0.75;
+    const TileProblem<T> stated = problem.stated(infinity, 10);
+    for (int k = 0; k < problem.m; ++k) CHECK(std::isfinite(stated.upper[k] - stated.lower[k]));
+    CHECK(std::isfinite(stated.tolerance));
+    CHECK(stated.lower[0] == -unbounded && stated.upper[0] == unbounded);
+    CHECK(stated.lower[1] == -0.25 && stated.upper[1] == 0.75);
+    const std::vector<double> before = problem.beta;
+    CHECK(problem.solve(infinity, 10).steps == 0);
+    CHECK(problem.beta == before);
 }
 
 // Variables that cannot move, whole chunks of them, as the samples a fold holds out: their gradient is true as well.
@@ -311,11 +349,15 @@ void test_arithmetic() {
                     run(name + ", box", [&] { test_optimum<T>(m, groups, Box::finite, C, tolerance); });
                     if (!nu) run(name + ", half-lines", [&] { test_optimum<T>(m, groups, Box::half_line, C, tolerance); });
                 }
+        for (Box box : {Box::half_line, Box::line})
+            for (double shift : {0.0, 0.5})
+                if (!nu) run("infinite bounds, " + kind, [&] { test_infinite_bounds<T>(groups, box, shift); });
         if (groups != Groups::two_of_which_one_is_empty) run("inner solve restarted, " + kind, [&] { test_restart<T>(groups); });
         for (auto [first, last] : {std::pair{0, 64}, {60, 200}, {128, 300}})
             run("inner solve, some held out, " + kind, [&] { test_held_out<T>(groups, first, last); });
         run("inner solve of duplicates, " + kind, [&] { test_duplicates<T>(groups); });
     }
+    run("infinity is kept out, " + arithmetic, test_infinity_is_kept_out<T>);
     run("two groups and one, " + arithmetic, test_two_groups_are_one_with_more_constraints<T>);
     run("inner solve of twins, " + arithmetic, test_twins<T>);
     run("inner solve, indefinite, " + arithmetic, test_indefinite<T>);
@@ -324,7 +366,7 @@ void test_arithmetic() {
 
 }  // namespace
 
-void test_inner_smo() {
+void test_tile_solver() {
     test_arithmetic<float>();
     test_arithmetic<double>();
 }

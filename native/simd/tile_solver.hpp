@@ -1,0 +1,143 @@
+// The solver of a TileProblem: pair steps (pair_steps.hpp), and a Newton step over the free variables (active_set_newton.hpp)
+// whenever the pair steps since the last one have cost a few times as much as it does.
+//
+//     min over beta   1/2 (beta - beta0)' K (beta - beta0) + G' (beta - beta0)
+//     s.t.            lower <= beta <= upper,   sum(beta) = sum(beta0) over each group
+//
+// given the gradient G at beta0. A variable is *free* if it is strictly between its bounds. The variables of a Newton step are
+// the free ones, its ties are the groups, and each variable has its box.
+#pragma once
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "active_set_newton.hpp"
+#include "maxmargin/tile_problem.hpp"
+#include "pair_steps.hpp"
+#include "tolerances.hpp"
+
+namespace maxmargin::MAXMARGIN_LEVEL {
+
+constexpr double pairs_first = 1.5;      // pair steps before a Newton step, in units of its cost: most tiles end before
+constexpr int most_fixed = 16;           // variables that a Newton step over free variables fixes at a bound
+constexpr int attempts_to_balance = 16;  // variables that take what rounding and clipping leave of a sum
+
+template <class T>
+class TileSolver {
+public:
+    explicit TileSolver(TileProblem<T>& problem) : p(problem), K(problem.K), pairs(problem) {}
+
+    TileResult solve() {
+        TileResult result;
+        double spent = 0.0;  // time on pair steps since the last Newton step, in nanoseconds
+        bool newton_helps = true;
+        while ((result.violation = pairs.choose()) > p.tolerance && result.steps < p.max_steps) {
+            if (result.steps % steps_per_look == 0 && p.deadline.passed()) break;
+            if (newton_helps && spent > pairs_first * std::max(cost_of_last_newton, cost_of_newton())) {
+                spent = 0.0;
+                if (p.deadline.allows(1e-9 * cost_of_newton())) newton_helps = minimise_over_free();
+                continue;
+            }
+            if (!pairs.step()) break;
+            ++result.steps;
+            spent += 100.0 + K.size();
+        }
+        pairs.finish(result);
+        return result;
+    }
+
+private:
+    // The cost of a Newton step in nanoseconds, from measurements in which a pair step takes 100 + m (two passes over m entries).
+    // An error by a factor of two matters little: neither method can waste much more time than the other uses.
+    double cost_of_newton() const {
+        const double f = pairs.n_free(), m = K.size();
+        return f * f * (0.015 * f + 1.5) + f * (0.5 * m + 100.0) + 20.0 * m;
+    }
+
+    // Returns false if rounding errors prevent the step.
+    bool minimise_over_free() {
+        cost_of_last_newton = cost_of_newton();
+        state_newton();
+        const int f = newton.size();
+        if (f < 2) return true;  // nothing to do now
+        if (!newton.factor(ridge_of_free(), [&](int a, double* column) {
+                const T* K_a = K.row(free[a]);
+                for (int b = a; b < f; ++b) column[b] = K_a[free[b]];
+            }))
+            return false;
+        cost_of_last_newton += 0.8 * f * f * newton.minimise(most_fixed);
+        return move_free();
+    }
+
+    void state_newton() {
+        free.clear(), newton.clear();
+        for (int k = 0; k < K.size(); ++k) {
+            if (!pairs.is_free(k)) continue;
+            const int a = newton.size();
+            free.push_back(k);
+            newton.gradient.push_back(pairs.gradient()[k]);
+            newton.scale.push_back(1.0 / std::sqrt(static_cast<double>(std::max(pairs.diagonal(k), least_curvature))));
+            newton.bounds.push_back({{a, a + 1}, p.beta[k], p.lower[k], p.upper[k]});
+        }
+        auto position = [&](int k) { return static_cast<int>(std::lower_bound(free.begin(), free.end(), k) - free.begin()); };
+        for (int g = 0; g < p.n_groups(); ++g) newton.ties.push_back({position(p.edges[g]), position(p.edges[g + 1])});
+    }
+
+    double ridge_of_free() const {
+        const bool has_box = std::none_of(free.begin(), free.end(), [&](int k) { return p.upper[k] - p.lower[k] >= unbounded; });
+        return sizeof(T) == 4 || has_box ? ridge<T> : std::max(ridge<T>, ridge_without_bounds * newton.size());
+    }
+
+    bool move_free() {
+        for (Bound& bound : newton.bounds) bound.at = std::clamp(bound.at, bound.low, bound.high);
+        for (const Range& tie : newton.ties)
+            if (!balance(tie)) return false;
+        changes.clear();
+        for (int a = 0; a < newton.size(); ++a) changes.push_back({0, free[a], newton.bounds[a].at - p.beta[free[a]]});
+        const double t = search_along(changes, K, pairs.gradient(), 1, pairs.stride());
+        if (t == 0.0) return false;
+        for (int a = 0; a < newton.size(); ++a) {
+            const Bound& bound = newton.bounds[a];
+            pairs.set(free[a], t == 1.0 ? bound.at : std::clamp(p.beta[free[a]] + t * changes[a].amount, bound.low, bound.high));
+        }
+        pairs.find_lowest();
+        return true;
+    }
+
+    // Make the variables of a tie add up to their present sum: those with the most room take the difference. False if they
+    // cannot, because a step that rounding has spoilt was clipped.
+    bool balance(const Range& tie) {
+        for (int attempt = 0; attempt < attempts_to_balance; ++attempt) {
+            double amiss = 0.0, size = 0.0, most = 0.0;
+            Bound* widest = nullptr;
+            for (int a = tie.first; a < tie.last; ++a) {
+                amiss += newton.bounds[a].at - p.beta[free[a]];
+                size += std::abs(newton.bounds[a].at) + std::abs(p.beta[free[a]]);
+            }
+            if (std::abs(amiss) <= rounding_of_sum * size) return true;
+            for (int a = tie.first; a < tie.last; ++a) {
+                Bound& bound = newton.bounds[a];
+                bound.change = -amiss;
+                if (bound.room() > most) most = bound.room(), widest = &bound;
+            }
+            if (!widest) return false;
+            widest->at -= std::clamp(amiss, -most, most);
+        }
+        return false;
+    }
+
+    TileProblem<T>& p;
+    const Tile<T>& K;
+    PairSteps<T> pairs;
+    ActiveSetNewton newton;
+    std::vector<int> free;  // the variables of the Newton step
+    std::vector<Change> changes;
+    double cost_of_last_newton = 0.0;
+};
+
+template <class T>
+TileResult solve_tile(TileProblem<T>& problem) {
+    return TileSolver<T>(problem).solve();
+}
+
+}  // namespace maxmargin::MAXMARGIN_LEVEL
