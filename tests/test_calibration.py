@@ -74,8 +74,8 @@ class Matrix:
     def block(self, rows: Any, columns: Any) -> Any:
         return self.K[np.ix_(rows, columns)]
 
-    def diagonal(self, at: Any) -> Any:
-        return self.K[at, at]
+    def diagonal(self) -> Any:
+        return self.K.diagonal()
 
 
 def spans_by_definition(problem: DualProblem, beta: Any, K: Any) -> Any:

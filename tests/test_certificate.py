@@ -17,7 +17,7 @@ from sklearn.preprocessing import StandardScaler
 from maxmargin import SVC, SVR, Certificate, NuSVC, OneClassSVM, Status, training
 from maxmargin.certificates import certify, recompute
 from maxmargin.formulations import DualProblem, classification_problem
-from maxmargin.gram import BlockGram, DoubledGram, Gram
+from maxmargin.gram import BlockGram, DoubledGram, ExactSums, Gram
 from maxmargin.solution import Solution
 from tests import oracle
 
@@ -197,7 +197,7 @@ def test_a_wrong_claim_of_a_solver_is_not_believed(lie: float) -> None:
     problem = classification_problem(signs, np.ones(len(y)))
     claim = K @ beta - signs + lie * np.random.default_rng(0).uniform(-1, 1, size=len(y))
     honest, checked = (
-        certify(problem, beta, recompute(problem, beta, lambda at: (K[at] @ beta, 0.0), one), lambda: 1.0)
+        certify(problem, beta, recompute(problem, beta, lambda at: ExactSums((K[at] @ beta)[None], 0.0), one), lambda: 1.0)
         for one in (None, claim)
     )
     assert checked.gap == pytest.approx(honest.gap, rel=1e-9)
@@ -361,12 +361,12 @@ class Trap:
 def spoil(gram: Gram) -> None:
     """Spoil rows and tiles that a solver has computed."""
     if isinstance(gram, DoubledGram):
-        spoil(gram.single)
+        spoil(gram._single)
     elif isinstance(gram, BlockGram):
         for row in gram._cache._rows.values():
             row[:] = np.nan
     else:
-        gram._gram = gram._tile = Trap()  # type: ignore[attr-defined]
+        gram.compiled = gram._tile = Trap()  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("backend", ["native", "reference"])

@@ -54,8 +54,8 @@ def with_value(value: float) -> np.ndarray[Any, Any]:
         ({"decision_function_shape": "x"}, "decision_function_shape='x': must be one of ovo, ovr"),
         (
             {"kernel": "gauss"},
-            "kernel='gauss': must be one of linear, poly, rbf, laplacian, exponential, sigmoid, precomputed, "
-            "or a callable k(A, B)",
+            "kernel='gauss': must be one of linear, poly, rbf, laplacian, exponential, sigmoid, matern32, "
+            "precomputed, a Kernel, or a callable k(A, B)",
         ),
         ({"solver": "magic"}, "solver='magic': must be 'auto' or one of block-smo"),
         ({"backend": "abacus"}, "backend='abacus': must be one of auto, native, reference"),

@@ -31,8 +31,9 @@ from maxmargin.formulations import (
     one_class_problem,
     regression_problem,
 )
-from maxmargin.gram import DoubledGram, Gram
+from maxmargin.gram import DoubledGram, ExactSums, Gram
 from maxmargin.kernels import make_kernel
+from maxmargin.samples import make_samples
 from maxmargin.solvers import block_smo
 from tests import oracle
 
@@ -197,13 +198,13 @@ def test_a_wrong_claim_of_a_solver_is_not_believed(member: Member, lie: float) -
     order = np.argsort(y, kind="stable") if member.machine is NuSVC else np.arange(len(y))  # a group after the other
     X, y, backend = X[order], y[order], make_backend("native")
     problem, K = problem_of(member, y), oracle.kernel_matrix("rbf", X, gamma=GAMMA)
-    gram: Gram = backend.gram(make_kernel("rbf", GAMMA, 0.0, 3), X, np.dtype(np.float64), 10**8, (0, len(y)))
+    gram: Gram = backend.gram(make_kernel("rbf", GAMMA), make_samples(X), np.dtype(np.float64), 10**8, (0, len(y)))
     if len(problem) > len(y):
         K, gram = np.tile(K, (2, 2)), DoubledGram(gram)
     beta = block_smo.solve(problem, gram, backend, Stop(gap_tol=0.01), Control()).beta
     claim = K @ beta + problem.linear + lie * np.random.default_rng(0).uniform(-1, 1, size=len(problem))
     honest, checked = (
-        certify(problem, beta, recompute(problem, beta, lambda at: (K[at] @ beta, 0.0), one), lambda: 1.0)
+        certify(problem, beta, recompute(problem, beta, lambda at: ExactSums((K[at] @ beta)[None], 0.0), one), lambda: 1.0)
         for one in (None, claim)
     )
     assert checked.gap == pytest.approx(honest.gap, rel=1e-9)

@@ -20,6 +20,7 @@ from maxmargin.backends import make_backend
 from maxmargin.control import Control, Stop
 from maxmargin.estimators.kernel_regression import KernelRegressor, TrainingKernel
 from maxmargin.kernels import RBF
+from maxmargin.samples import make_samples
 from maxmargin.solution import Status
 from maxmargin.solvers import ridge
 from maxmargin.theory.mercer import product_features, product_kernel
@@ -97,7 +98,7 @@ def test_equals_kernel_ridge_with_a_float32_factor(alpha, dtype):
 def test_a_float32_factor_that_fails_is_done_again_in_float64(data):
     X, y = np.repeat(data[0], 2, axis=0), np.repeat(data[1], 2)
     problem = ridge.RidgeProblem(y[:, None], np.ones(len(y)), 1e-8)
-    matrix = TrainingKernel(RBF(0.3), X, make_backend("native"))
+    matrix = TrainingKernel(RBF(0.3), make_samples(X), make_backend("native"))
     solution = ridge.solve_by_factor(problem, matrix, Stop(1e-7), Control(), np.dtype(np.float32))
     assert solution.arithmetic.startswith("float64")
     assert solution.status is Status.CONVERGED

@@ -13,7 +13,8 @@ from sklearn.datasets import make_blobs
 from sklearn.model_selection import KFold, cross_val_predict, cross_val_score
 
 from maxmargin import SVC
-from maxmargin.backends import NativeBackend, ReferenceBackend, native
+from maxmargin.backends import NativeBackend, ReferenceBackend
+from maxmargin.backends.native import gram as native_gram
 from maxmargin.gram import Gram, RowCache
 from maxmargin.multiclass import STRATEGIES, one_vs_rest_scores, votes
 from maxmargin.solvers import block_smo, crammer_singer
@@ -135,7 +136,7 @@ def small_tiles(monkeypatch):
     monkeypatch.setattr(block_smo, "LARGEST_TILE", 0)
     monkeypatch.setattr(crammer_singer, "SMALLEST", 24)
     monkeypatch.setattr(crammer_singer, "LARGEST", 24)
-    monkeypatch.setattr(native, "CHEAP_ENTRY", 0)
+    monkeypatch.setattr(native_gram, "CHEAP_ENTRY", 0)
 
 
 class Count:
@@ -144,24 +145,24 @@ class Count:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.matrices: list[Any] = []
         self._by_proofs = 0
-        make, prove = NativeBackend.gram, native.NativeGram.exact_sums
+        make, prove = NativeBackend.gram, native_gram.NativeGram.exact_sums
 
         def remember(backend: NativeBackend, *arguments: Any) -> Gram:
             self.matrices.append(make(backend, *arguments))
             return self.matrices[-1]
 
         def set_apart(gram: Any, *arguments: Any) -> Matrix:
-            before = gram._gram.entries_computed
+            before = gram.compiled.entries_computed
             sums = prove(gram, *arguments)
-            self._by_proofs += gram._gram.entries_computed - before
+            self._by_proofs += gram.compiled.entries_computed - before
             return sums
 
         monkeypatch.setattr(NativeBackend, "gram", remember)
-        monkeypatch.setattr(native.NativeGram, "exact_sums", set_apart)
+        monkeypatch.setattr(native_gram.NativeGram, "exact_sums", set_apart)
 
     def read(self) -> int:
         """The number, which starts again."""
-        entries = sum(matrix._gram.entries_computed for matrix in self.matrices) - self._by_proofs
+        entries = sum(matrix.compiled.entries_computed for matrix in self.matrices) - self._by_proofs
         self._by_proofs = 0
         self.matrices.clear()
         return entries

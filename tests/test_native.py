@@ -13,10 +13,11 @@ import pytest
 import scipy.sparse as sp
 
 from maxmargin import _native
-from maxmargin.backends import Limit, NativeBackend, ReferenceBackend
+from maxmargin.backends import Limit, NativeBackend, Part, ReferenceBackend
 from maxmargin.formulations import classification_problem
 from maxmargin.gram import Gram
 from maxmargin.kernels import make_kernel
+from maxmargin.samples import make_samples
 from tests import oracle
 
 KERNELS = {
@@ -74,7 +75,7 @@ def matrix(tile: Any) -> np.ndarray:
 
 def twins(name: str, X: Any, dtype: str, cache_bytes: int = 0) -> tuple[Gram, np.ndarray]:
     """The native Gram, and the whole kernel matrix of the oracle."""
-    gram = native.gram(kernel_of(name), X, np.dtype(dtype), cache_bytes, EDGES)
+    gram = native.gram(kernel_of(name), make_samples(X), np.dtype(dtype), cache_bytes, EDGES)
     return gram, oracle.kernel_matrix(named(name), X, **KERNELS[name])
 
 
@@ -99,9 +100,9 @@ def test_tile(name, storage, dtype):
 def test_accumulate(name, storage, dtype):
     gram, K = twins(name, samples(storage, dtype), dtype)
     rows, weights = everything()[::4].copy(), np.linspace(-1.0, 2.0, len(everything()[::4]))
-    out = np.ones(N_SAMPLES)
-    gram.accumulate(rows, weights, out)
-    assert_close(out, 1.0 + K[:, rows] @ weights, tolerance(name, dtype), len(rows))
+    out = np.ones((1, N_SAMPLES))
+    gram.accumulate(rows, weights[None], out)
+    assert_close(out[0], 1.0 + K[:, rows] @ weights, tolerance(name, dtype), len(rows))
 
 
 @cases
@@ -110,7 +111,7 @@ def test_exact_sums(name, storage, dtype):
     rows, at = everything()[::4].copy(), everything()[5:90:7].copy()
     weights = np.linspace(-1.0, 2.0, len(rows))
     expected = K[np.ix_(at, rows)] @ weights
-    sums, error = gram.exact_sums(rows, weights[None, :], at)
+    sums, error, _ = gram.exact_sums(rows, weights[None, :], at)
     assert_close(sums[0], expected, tolerance(name, "float64"), len(rows))
     rounding = 1e-14 * (np.abs(K[np.ix_(at, rows)]) @ np.abs(weights))  # of what is expected
     assert (np.abs(sums[0] - expected) <= np.broadcast_to(error, sums.shape)[0] + rounding).all()
@@ -118,7 +119,8 @@ def test_exact_sums(name, storage, dtype):
 
 @cases
 def test_weighted_sums(name, storage, dtype):
-    kernel, support, queries = kernel_of(name), samples(storage, dtype), samples(storage, dtype, seed=1)[:67]
+    kernel = kernel_of(name)
+    support, queries = make_samples(samples(storage, dtype)), make_samples(samples(storage, dtype, seed=1)[:67])
     weights = np.random.default_rng(2).normal(size=(3, N_SAMPLES))
     groups = np.array([30, 0, 69, 51])
     ours = native.weighted_sums(kernel, support, queries, weights, groups)
@@ -131,8 +133,9 @@ def test_weighted_sums(name, storage, dtype):
 def test_dense_queries_of_a_sparse_model(name, dtype):
     support, queries = samples("csr32", dtype), samples("csr32", dtype, seed=1)
     weights, groups = np.ones((1, N_SAMPLES)), np.array([N_SAMPLES])
-    expected = native.weighted_sums(kernel_of(name), support, queries, weights, groups)
-    mixed = native.weighted_sums(kernel_of(name), support, queries.toarray(), weights, groups)
+    kernel, dense = kernel_of(name), make_samples(queries.toarray())
+    expected = native.weighted_sums(kernel, make_samples(support), make_samples(queries), weights, groups)
+    mixed = native.weighted_sums(kernel, make_samples(support), dense, weights, groups)
     assert_close(mixed, expected, tolerance(name, dtype), N_SAMPLES)
 
 
@@ -143,7 +146,7 @@ def test_every_way_to_a_distance(n_features, dtype):
     gram, K = twins("rbf", samples("dense", dtype, n_features), dtype)
     assert_close(matrix(gram.tile(everything())), K, TOLERANCE[dtype])
     out = np.zeros(N_SAMPLES)
-    gram.accumulate(everything(), np.ones(N_SAMPLES), out)
+    gram.accumulate(everything(), np.ones((1, N_SAMPLES)), out[None])
     assert_close(out, K.sum(axis=1), TOLERANCE[dtype], N_SAMPLES)
 
 
@@ -160,7 +163,7 @@ def test_no_cache_changes_a_sum(rows_kept, dtype):
         members = np.concatenate([np.arange(EDGES[s], EDGES[s + 1]) for s in segments])
         rows = rng.choice(len(members), rng.integers(1, len(members) + 1), replace=False).astype(np.int32)
         weights, out = rng.normal(size=len(rows)), np.zeros(len(members))
-        part.accumulate(rows, weights, out)
+        part.accumulate(rows, weights[None], out[None])
         expected = K[np.ix_(members, members[rows])] @ weights
         assert_close(out, expected, TOLERANCE[dtype], N_SAMPLES)
 
@@ -170,9 +173,9 @@ def test_subset_is_the_matrix_of_its_members(storage):
     gram, K = twins("rbf", samples(storage, "float64"), "float64")
     members = everything()[10:130:3].copy()
     part, inside = gram.subset(members), K[np.ix_(members, members)]
-    out = np.zeros(len(members))
-    part.accumulate(np.arange(len(members), dtype=np.int32), np.ones(len(members)), out)
-    assert_close(out, inside.sum(axis=0), 1e-13, len(members))
+    out = np.zeros((1, len(members)))
+    part.accumulate(np.arange(len(members), dtype=np.int32), np.ones((1, len(members))), out)
+    assert_close(out[0], inside.sum(axis=0), 1e-13, len(members))
     assert_close(matrix(part.tile(np.arange(len(part), dtype=np.int32))), inside, 1e-13)
 
 
@@ -184,7 +187,8 @@ def test_solve_tile_reaches_the_tolerance(coupled, loss, dtype):
     signs = np.where(np.arange(N_SAMPLES) % 2, 1.0, -1.0)
     problem = classification_problem(signs, np.full(N_SAMPLES, 3.0), loss, coupled)
     beta, gradient = np.zeros(N_SAMPLES), problem.linear.copy()
-    result = native.solve_tile(gram.tile(everything(), problem.shift), problem, beta, gradient, 1e-4, Limit(100_000))
+    part = Part(problem, beta, gradient)
+    result = native.inner.solve(gram.tile(everything(), problem.shift), part, 1e-4, Limit(100_000))
     true_gradient = K @ beta + problem.linear + (0.0 if problem.shift is None else problem.shift * beta)
     assert result.violation <= 1e-4
     assert problem.violation(beta, true_gradient) <= 2e-4
@@ -223,12 +227,15 @@ def test_linear_sums_are_exact_but_for_one_rounding(backend: Any, balanced: bool
     rows, at = np.arange(0, 30, 2, dtype=np.int32), np.arange(1, 30, 3, dtype=np.int32)
     weights = rng.integers(-1000, 1000, size=(2, len(rows))) / 64.0
     weights[:, -1] -= weights.sum(axis=1)  # exactly zero, so that a centre changes nothing but the level
-    gram = backend.gram(kernel_of("linear"), X, np.dtype(np.float64), 0, (0, 30), balanced)
-    sums, error = gram.exact_sums(rows, weights, at)
+    placed = make_samples(X)
+    gram = backend.gram(
+        kernel_of("linear"), placed.around(placed.middle()) if balanced else placed, np.dtype(np.float64), 0, (0, 30)
+    )
+    sums, error, _ = gram.exact_sums(rows, weights, at)
     exact = [[Fraction(float(value)) for value in row] for row in (X if storage == "dense" else X.toarray())]
     for own, found, off in zip(weights, sums, np.broadcast_to(error, sums.shape), strict=True):
         w = [sum(Fraction(beta) * exact[i][k] for beta, i in zip(own.tolist(), rows, strict=True)) for k in range(5)]
-        offset = sum(Fraction(part) for part in gram.offset(rows, own))  # of the centre, if there is one
+        offset = sum(Fraction(part) for part in gram.exact_sums(rows, own[None], at).offset)  # of the centre, if any
         for q, value, bound in zip(at, found.tolist(), off.tolist(), strict=True):
             product = sum(x * weight for x, weight in zip(exact[q], w, strict=True))
             assert abs(product - offset - Fraction(value)) <= Fraction(bound)
@@ -246,7 +253,7 @@ from maxmargin.backends import native  # for BLAS
 
 rng = np.random.default_rng(0)
 X, nowhere = rng.normal(size=(1000, 300)), np.empty(0)
-kernel, samples = _native.make_kernel("rbf", 0.001, 0.0, 3.0), _native.Samples64.from_dense(X, nowhere)
+kernel, samples = _native.make_kernel("rbf", 0.001, 0.0, 3.0), _native.Samples64.from_dense(X, nowhere, None)
 weights, out, grouped = np.ones((1, 1000)), np.zeros((1, 1000)), np.zeros((1, 1, 1000))
 calls = {
     "exact_sums": lambda: _native.exact_sums(kernel, samples, samples, weights, out),
@@ -287,4 +294,4 @@ def test_columns_of_a_sparse_row_that_do_not_ascend_are_refused() -> None:
     starts, values = np.array([0, 2], dtype=np.int32), np.ones(2)
     for features in ([1, 0], [1, 1], [-1, 0], [0, 3]):
         with pytest.raises(ValueError, match="must ascend from 0 and stay below the number of columns"):
-            _native.Samples64.from_csr(starts, np.array(features, dtype=np.int32), values, 3)
+            _native.Samples64.from_csr(starts, np.array(features, dtype=np.int32), values, 3, None)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from maxmargin import SVC, Status
+from maxmargin.kernels import RBF
 from maxmargin.primal_or_dual import primal_or_dual
 from maxmargin.solvers import SOLVERS, choose
 from maxmargin.solvers.choose import Situation, choose_solver
@@ -135,7 +136,7 @@ def test_auto_looks_at_the_largest_machine():
 
 
 def test_what_was_asked_for_is_refused_where_it_cannot_be():
-    wide = Situation("rbf", "hinge", True, 20_000, 5, math.inf)
+    wide = Situation(RBF(), "hinge", True, 20_000, 5)
     with pytest.raises(
         ValueError,
         match=r"solver='smo-platt': it keeps the whole kernel matrix, so 20000 samples are too "

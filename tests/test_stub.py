@@ -82,6 +82,11 @@ def admits(stub: str, runtime: str) -> bool:
     return re.fullmatch(ADMITS[stub], runtime) is not None if stub in ADMITS else stub == runtime
 
 
+def covers(stub: list[str], runtime: list[str]) -> bool:
+    """Whether each type at run time is admitted by one of the stub's."""
+    return all(any(admits(s, r) for s in stub) for r in runtime)
+
+
 def complaints(tree: ast.Module) -> list[str]:
     """Where the stub is wrong; an empty list if it is true."""
     truth, claims = compiled(), described(tree)
@@ -93,15 +98,12 @@ def complaints(tree: ast.Module) -> list[str]:
         if any(argument.arg != "self" for one in claims[name] for argument in one.args.args):
             wrong.append(f"{name} takes no argument by its name")
         for found in overloads:
-            fits = (
-                len(one) == len(found) and all(any(admits(s, r) for s in ss) for ss, (r,) in zip(one, found, strict=True))
-                for one in claimed
-            )
+            fits = (len(one) == len(found) and all(covers(*pair) for pair in zip(one, found, strict=True)) for one in claimed)
             if not any(fits):
                 wrong.append(f"{name} also takes {found}")
         for one in claimed:
             for place, union in enumerate(one):
-                there = [found[place][0] for found in overloads if len(found) == len(one)]
+                there = [r for found in overloads if len(found) == len(one) for r in found[place]]
                 wrong += [f"{name} takes no {s}" for s in union if not any(admits(s, r) for r in there)]
     return wrong
 

@@ -26,6 +26,7 @@ from maxmargin import SVC, SVR, Status
 from maxmargin.formulations import classification_problem
 from maxmargin.gram import AugmentedGram, BlockGram
 from maxmargin.kernels import make_kernel
+from maxmargin.samples import make_samples
 from maxmargin.solvers import SOLVERS
 from maxmargin.solvers.primal import balanced_pull, pull
 from maxmargin.solvers.separability import best_multiple, hulls_meet
@@ -630,12 +631,12 @@ def test_the_dual_of_meeting_hulls_grows_without_bound():
     """K = 0 for two samples of one place: any multiple of the ray is feasible, and better."""
     problem = classification_problem(np.array([1.0, -1.0]), np.full(2, np.inf))
     beta, gradient = np.array([1.0, -1.0]), problem.linear
-    assert hulls_meet(problem, beta, gradient, 1.0)
+    assert hulls_meet(problem, problem.sums(beta, gradient), 1.0)
     factor = best_multiple(problem, beta, gradient)
     assert factor > 1e12
     assert problem.dual_value(factor * beta, gradient) > 1e12
     apart = gradient + np.array([[2.0, 0.0], [0.0, 2.0]]) @ beta
-    assert not hulls_meet(problem, beta, apart, 2.0)
+    assert not hulls_meet(problem, problem.sums(beta, apart), 2.0)
     assert best_multiple(problem, beta, apart) == 0.5  # the hulls are 2 apart: the dual value is 2 / 4
 
 
@@ -872,18 +873,19 @@ def test_the_intercept_of_dual_ascent_is_a_weight():
 
 def test_k_plus_one_is_the_kernel_of_one_more_feature():
     X, _, _ = MOONS.samples()
-    inner = BlockGram(make_kernel("linear"), X, 0, (0, 20, 60))
+    inner = BlockGram(make_kernel("linear"), make_samples(X), 0, (0, 20, 60))
     augmented, everyone = AugmentedGram(inner), np.arange(60, dtype=np.int32)
     wide = np.hstack([X, np.ones((60, 1))])
     K, weights = wide @ wide.T, np.linspace(-1.0, 1.0, 5)
     assert len(augmented) == 60
     assert augmented.tile(everyone) == pytest.approx(K)
     assert augmented.tile(everyone[:7], np.ones(7)) == pytest.approx(K[:7, :7] + np.eye(7))
-    assert augmented.largest_diagonal() == pytest.approx(K.diagonal().max())
-    out = np.zeros(60)
-    augmented.accumulate(everyone[:5], weights, out)
-    assert out == pytest.approx(K[:, :5] @ weights)
-    sums, _ = augmented.exact_sums(everyone[:5], weights[None, :], everyone[10:13])
+    assert augmented.diagonal() == pytest.approx(K.diagonal())
+    assert augmented.block(everyone[2:5], everyone[:9]) == pytest.approx(K[2:5, :9])
+    out = np.zeros((1, 60))
+    augmented.accumulate(everyone[:5], weights[None], out)
+    assert out[0] == pytest.approx(K[:, :5] @ weights)
+    sums, *_ = augmented.exact_sums(everyone[:5], weights[None, :], everyone[10:13])
     assert sums[0] == pytest.approx(K[10:13, :5] @ weights)
     assert augmented.subset(everyone[3:9]).tile(everyone[:6]) == pytest.approx(K[3:9, 3:9])
     assert augmented.restrict((1,)).tile(everyone[:40]) == pytest.approx(K[20:, 20:])

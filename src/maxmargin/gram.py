@@ -43,7 +43,6 @@ class Gram(ABC):
     #: The arithmetic the entries are computed in.
     dtype: np.dtype[Any]
     kernel: Kernel
-    samples: Samples
     #: A constant that is added to each kernel value: a feature whose weight is a bias.
     constant: float = 0.0
     #: Whether the tile of all variables costs nothing, because the whole matrix is in memory.
@@ -51,6 +50,11 @@ class Gram(ABC):
 
     @abstractmethod
     def __len__(self) -> int: ...
+
+    @property
+    @abstractmethod
+    def samples(self) -> Samples:
+        """The samples that the variables stand for, in their order."""
 
     @property
     def n_samples(self) -> int:
@@ -108,10 +112,14 @@ class DoubledGram(Gram):
 
     def __init__(self, single: Gram) -> None:
         self._single = single
-        self.dtype, self.kernel, self.samples = single.dtype, single.kernel, single.samples
+        self.dtype, self.kernel = single.dtype, single.kernel
 
     def __len__(self) -> int:
         return 2 * len(self._single)
+
+    @property
+    def samples(self) -> Samples:
+        return self._single.samples
 
     @property
     def n_samples(self) -> int:
@@ -171,10 +179,14 @@ class AugmentedGram(Gram):
 
     def __init__(self, plain: Gram) -> None:
         self._plain = plain
-        self.dtype, self.kernel, self.samples = plain.dtype, plain.kernel, plain.samples
+        self.dtype, self.kernel = plain.dtype, plain.kernel
 
     def __len__(self) -> int:
         return len(self._plain)
+
+    @property
+    def samples(self) -> Samples:
+        return self._plain.samples
 
     @property
     def remembers(self) -> bool:
@@ -243,7 +255,7 @@ class BlockGram(Gram):
     dtype = np.dtype(np.float64)
 
     def __init__(self, kernel: Kernel, samples: Samples, cache_bytes: int, segments: tuple[int, ...]) -> None:
-        self.kernel, self.samples = kernel, samples
+        self.kernel, self._training_set = kernel, samples
         self._segments = segments
         self._members = np.arange(segments[-1], dtype=np.int32)
         self._cache = RowCache(cache_bytes)
@@ -252,12 +264,16 @@ class BlockGram(Gram):
         return len(self._members)
 
     @property
+    def samples(self) -> Samples:
+        return self._training_set.take(self._members)
+
+    @property
     def remembers(self) -> bool:
         n = self._segments[-1]
         return self._cache.budget_bytes >= 8 * n * n
 
     def _compute(self, rows: Indices, columns: Indices, exact: bool = False) -> Matrix:
-        return self.samples.take(rows).block(self.kernel, self.samples.take(columns), exact)
+        return self._training_set.take(rows).block(self.kernel, self._training_set.take(columns), exact)
 
     def _rows(self, rows: Indices) -> Matrix:
         """The rows K[rows, :] over the whole training set, from the cache as far as it holds them."""
@@ -277,7 +293,7 @@ class BlockGram(Gram):
     def block(self, rows: Indices, columns: Indices) -> Matrix:
         """K[rows, columns]; if there is room for all of K, no entry is computed twice."""
         rows, columns = self._members[rows], self._members[columns]
-        if self.remembers and len(rows) and not self.samples.stored:
+        if self.remembers and len(rows) and not self._training_set.stored:
             return self._rows(rows)[:, columns]
         return self._compute(rows, columns)
 
@@ -286,7 +302,7 @@ class BlockGram(Gram):
 
     @cached_property
     def _diagonal(self) -> Vector:
-        return self.samples.diagonal(self.kernel)
+        return self._training_set.diagonal(self.kernel)
 
     def accumulate(self, rows: Indices, weights: Matrix, out: Matrix) -> None:
         for start in range(0, len(rows), ROWS_AT_ONCE):
@@ -302,21 +318,22 @@ class BlockGram(Gram):
             part = slice(start, start + ROWS_AT_ONCE)
             values += weights[:, part] @ self._compute(rows[part], at, exact=True)
         additions = ROWS_AT_ONCE + len(rows) // ROWS_AT_ONCE + 2
-        error = rounding_of_sums(self.kernel, self.samples.n_terms, self._sizes, rows, weights, at, additions)
+        error = rounding_of_sums(self.kernel, self._training_set.n_terms, self._sizes, rows, weights, at, additions)
         if self.kernel.shift_invariant:
-            error = error + rounding_of_distances(self.kernel, self.samples.take(rows), self.samples.take(at), weights)
+            support, queries = self._training_set.take(rows), self._training_set.take(at)
+            error = error + rounding_of_distances(self.kernel, support, queries, weights)
         return ExactSums(values, error)
 
     @cached_property
     def _sizes(self) -> Vector | float:
-        return self.samples.sizes(self.kernel)
+        return self._training_set.sizes(self.kernel)
 
     def _linear_sums(self, rows: Indices, weights: Matrix, at: Indices) -> ExactSums:
         """The sums of dot products in NumPy's widest arithmetic. The samples at `rows` are not centred, so that a nonzero sum of
         weights has the same effect here as in the model."""
         wide, unit = np.longdouble, float(np.finfo(np.longdouble).eps)
-        S, A = (_dense(self.samples.take(some)) for some in (rows, at))
-        centre = np.zeros(S.shape[1]) if self.samples.centre is None else self.samples.centre
+        S, A = (_dense(self._training_set.take(some)) for some in (rows, at))
+        centre = np.zeros(S.shape[1]) if self._training_set.centre is None else self._training_set.centre
         w = weights.astype(wide) @ S.astype(wide)
         values = np.asarray(w @ (A.astype(wide) - centre).T, dtype=np.float64)
         sizes = (np.abs(weights) @ np.abs(S)) @ (np.abs(A) + np.abs(centre)).T

@@ -157,19 +157,18 @@ def _scaled(one: Outcome, scale: float) -> tuple[Vector, float]:
     """The duals and the intercept of a machine, times its scale.
 
     The duals of a linear machine have to sum to zero after that too: with large features, what rounding leaves of their sum
-    matters. The intercept then moves so that the first sample keeps its decision.
+    matters. The intercept is then chosen so that the first sample keeps its decision, times the scale.
     """
-    beta, bias, samples = scale * one.solution.beta, scale * one.proof.bias, one.gram.samples
+    beta, samples = scale * one.solution.beta, one.gram.samples
     if scale == 1.0 or samples.centre is None or not dwarfs_spread(samples.centre, samples):
-        return beta, bias
+        return beta, scale * one.proof.bias
     problem = one.problem
     scaled = replace(problem, lower=scale * problem.lower, upper=scale * problem.upper, split=None, start=None)
     balanced = scaled.with_exact_sums(beta)
-    support = np.flatnonzero(beta).astype(np.int32)
-    first = np.zeros(1, dtype=np.int32)
-    before, after = (one.gram.exact_sums(support, duals[None, support], first) for duals in (beta, balanced))
-    values = [float(sums.values[0, 0]) + sums.offset[0] for sums in (before, after)]
-    return balanced, bias + (values[0] - values[1])
+    support, first = np.flatnonzero(balanced).astype(np.int32), np.zeros(1, dtype=np.int32)
+    before, after = (one.gram.exact_sums(support, duals[None, support], first) for duals in (one.solution.beta, balanced))
+    decision = scale * (float(before.values[0, 0]) + one.proof.bias_of_sums)
+    return balanced, decision - float(after.values[0, 0]) - after.offset[0] - after.offset[1]
 
 
 def squared_norm(one: Outcome) -> float:

@@ -37,7 +37,7 @@ class NativeGram(Gram):
     def __init__(
         self, kernel: Kernel, samples: Samples, dtype: np.dtype[Any], cache_bytes: int, segments: tuple[int, ...]
     ) -> None:
-        self.kernel, self.samples, self.dtype = kernel, samples, np.dtype(dtype)
+        self.kernel, self._packed, self.dtype = kernel, samples, np.dtype(dtype)
         self._budget = cache_bytes
         self._edges = segments
         self._chosen = tuple(range(len(segments) - 1))
@@ -51,6 +51,10 @@ class NativeGram(Gram):
 
     def __len__(self) -> int:
         return self._edges[-1] if self._members is None else len(self._members)
+
+    @property
+    def samples(self) -> Samples:
+        return self._packed if self._members is None else self._packed.take(self._members)
 
     @property
     def remembers(self) -> bool:
@@ -70,7 +74,7 @@ class NativeGram(Gram):
         return self._tile
 
     def block(self, rows: Indices, columns: Indices) -> NDArray[Any]:
-        first, second = self.samples.take(self._rows(rows)), self.samples.take(self._rows(columns))
+        first, second = self._packed.take(self._rows(rows)), self._packed.take(self._rows(columns))
         centre = centre_for(self.kernel, first, self.dtype)
         each = np.ones(len(first))  # sums of one term each are the entries
         sums = np.zeros((len(first), 1, len(second)))
@@ -95,8 +99,8 @@ class NativeGram(Gram):
         values = np.zeros((len(weights), len(at)))
         rows, at = self._rows(rows), self._rows(at)
         if self.kernel.explicit:
-            _, offset, values, sizes = linear_sums(self.samples, rows, weights, at)
-            n_terms = len(rows) + self.samples.shape[1]
+            _, offset, values, sizes = linear_sums(self._packed, rows, weights, at)
+            n_terms = len(rows) + self._packed.shape[1]
             doubt = UNIT_ROUNDOFF * np.abs(values) + 2.0 * (n_terms * UNIT_ROUNDOFF) ** 2 * sizes
             return ExactSums(values, doubt, (float(offset[0]), float(offset[1])))
         if not len(rows) or not len(at):
@@ -113,22 +117,22 @@ class NativeGram(Gram):
 
     @cached_property
     def _exact_samples(self) -> Samples:
-        return self.samples.around(centre_for(self.kernel, self.samples, DOUBLE, FEW_FEATURES))
+        return self._packed.around(centre_for(self.kernel, self._packed, DOUBLE, FEW_FEATURES))
 
     @cached_property
     def _n_terms(self) -> int:
-        return self.samples.n_terms
+        return self._packed.n_terms
 
     @cached_property
     def _sizes(self) -> Vector | float:
-        return self.samples.sizes(self.kernel)
+        return self._packed.sizes(self.kernel)
 
     def subset(self, members: Indices) -> NativeGram:
         rows = self._rows(members)
         part = copy(self)
         for name in ("_diagonal", "_exact_samples", "_sizes"):
             vars(part).pop(name, None)
-        part.samples, part.compiled = self.samples.take(rows), self.compiled.subset(rows)
+        part._packed, part.compiled = self._packed.take(rows), self.compiled.subset(rows)
         part._edges, part._chosen, part._members = (0, len(rows)), (0,), None
         return part
 
@@ -142,7 +146,7 @@ class NativeGram(Gram):
     def in_float64(self) -> Gram:
         if self.dtype == np.float64:
             return self
-        wide = NativeGram(self.kernel, self.samples, DOUBLE, self._budget, self._edges)
+        wide = NativeGram(self.kernel, self._packed, DOUBLE, self._budget, self._edges)
         wide._chosen, wide._members = self._chosen, self._members
         return wide
 
@@ -154,8 +158,6 @@ class NativeGram(Gram):
 class MatrixGram(Gram):
     """A kernel matrix stored as a whole, or some segments of it: in float64, or in float32 with its float64 version in `exact`.
     It is never written to, so several threads may read it, each through a restriction of its own."""
-
-    remembers = True
 
     def __init__(
         self,
@@ -179,11 +181,15 @@ class MatrixGram(Gram):
         self.is_tile = len(self) == len(matrix)
 
     @property
-    def samples(self) -> Samples:  # type: ignore[override]
+    def samples(self) -> Samples:
         return MatrixSamples(self.in_float64().matrix, self._members)
 
     def __len__(self) -> int:
         return len(self._members)
+
+    @property
+    def remembers(self) -> bool:
+        return True
 
     def tile(self, members: Indices, shift: Vector | None = None) -> Any:
         if shift is None and self.is_tile and len(members) == len(self):
