@@ -20,6 +20,7 @@ from maxmargin.io.delimited import read_csv
 from maxmargin.io.libsvm import read_libsvm
 from maxmargin.io.libsvm_model import is_libsvm_model, read_libsvm_model, write_libsvm_model
 from maxmargin.io.model_file import load, save
+from maxmargin.io.onnx_graph import register_onnx_converters, to_onnx
 from maxmargin.io.table import DataFileError, Table
 
 __all__ = [
@@ -31,6 +32,8 @@ __all__ = [
     "read_libsvm",
     "read_libsvm_model",
     "read_table",
+    "register_onnx_converters",
     "save",
+    "to_onnx",
     "write_libsvm_model",
 ]
