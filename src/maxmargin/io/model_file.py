@@ -53,7 +53,7 @@ def save(model: Any, path: FilePath) -> None:
         "parameters": {name: encoder.encode(value, name) for name, value in parameters.items()},
         "fitted": {name: encoder.encode(value, name) for name, value in fitted.items()},
     }
-    digest = _digest(content, encoder.tensors)
+    digest = digest_of(content, encoder.tensors)
     header = {"format": FORMAT, "version": __version__, "sha256": digest, "model": content}
     with open(path, "wb") as file:  # not safetensors' own save_file, whose files only their owner may read
         file.write(to_bytes(encoder.tensors, metadata={KEY: json.dumps(header, allow_nan=False)}))
@@ -77,7 +77,7 @@ def load(path: FilePath, *, kernel: Callable[..., Any] | None = None) -> Any:
         if header.get("format") != FORMAT:
             found, version = (quoted(str(header.get(name)))[1:-1] for name in ("format", "version"))
             raise ValueError(f"it has format {found} of maxmargin {version}, and this version reads format {FORMAT}")
-        if not isinstance(content, dict) or header.get("sha256") != _digest(content, tensors):
+        if not isinstance(content, dict) or header.get("sha256") != digest_of(content, tensors):
             raise ValueError("the file is damaged: its content is not what was written")
         return _rebuild(content, tensors, kernel)
     except RecursionError:
@@ -118,7 +118,7 @@ def _read(path: FilePath) -> tuple[dict[str, Any], Tensors]:
         raise DataFileError(path, f"not a model that `save` wrote, or cut off ({quoted(str(error))[1:-1]})") from None
 
 
-def _digest(content: dict[str, Any], tensors: Tensors) -> str:
+def digest_of(content: dict[str, Any], tensors: Tensors) -> str:
     """A digest of the JSON of a model and of its tensors."""
     digest = sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode())
     for name in sorted(tensors):

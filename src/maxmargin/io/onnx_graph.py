@@ -71,13 +71,17 @@ def to_onnx(
 
 
 def register_onnx_converters() -> None:
-    """Teach skl2onnx the estimators of maxmargin, so that it converts any pipeline that has one; `to_onnx` calls this."""
+    """Teach skl2onnx the estimators of maxmargin, so that it converts any pipeline that has one; `to_onnx` calls this.
+
+    Probabilities are a tensor with a column for each class: skl2onnx's option `zipmap`, a list of dictionaries, has no effect.
+    """
     from skl2onnx import update_registered_converter
 
     from maxmargin import estimators  # late, because estimators import this room to save themselves
 
     for name in estimators.__all__:
-        alias, options = f"Maxmargin{name}", {"raw_scores": [True, False]}
+        alias = f"Maxmargin{name}"
+        options = {"raw_scores": [True, False], "zipmap": [True, False, "columns"]}  # skl2onnx sets zipmap in pipelines
         kind = getattr(estimators, name)
         update_registered_converter(kind, alias, _no_shapes, _convert, parser=_parser(alias), options=options)
 
@@ -213,10 +217,10 @@ def _kernel_matrix(graph: Graph, model: Any, X: str, samples: Any) -> str:
     if kernel.name in DISTANCES:
         power = graph.add("Mul", graph.distances(X, samples, kernel.name), graph.constant(-kernel.gamma))
         return graph.add("Exp", power)
-    products = graph.product(X, samples.T)
     if kernel.name == "linear":
-        return products
-    inner = graph.add("Add", graph.add("Mul", products, graph.constant(kernel.gamma)), graph.constant(kernel.coef0))
+        return graph.product(X, samples.T)
+    # gamma is part of the constant: onnxruntime would fuse a factor of its own into the product, and round it to float32
+    inner = graph.add("Add", graph.product(X, kernel.gamma * samples.T), graph.constant(kernel.coef0))
     return graph.add("Tanh", inner) if kernel.name == "sigmoid" else graph.add("Pow", inner, graph.constant(float(kernel.degree)))
 
 
@@ -228,6 +232,8 @@ def _operator_suffices(model: Any) -> bool:
         return False
     if hasattr(model, "classes_") and len(model.classes_) > 2 and not _by_pairs(model):
         return False
+    if not all(isinstance(one, Sigmoid) for one in getattr(model, "calibration_", ())):
+        return False  # a step function makes a jump of any rounding error
     vectors = _dense(model.support_vectors_).astype(np.float64)
     square = float(np.square(vectors).sum(axis=1).max())
     if kernel.name == "rbf":
