@@ -113,7 +113,7 @@ def _read(path: FilePath) -> tuple[dict[str, Any], Tensors]:
                 raise ValueError("the file has no model in its metadata")
             if strange := sorted(set(kinds.values()) - SAFETENSORS_DTYPES):
                 raise ValueError(f"tensors of the type {quoted(strange[0])[1:-1]}")
-            return header, {name: np.array(file.get_tensor(name)) for name in kinds}
+            return header, {name: np.require(file.get_tensor(name), requirements=["W", "A"]) for name in kinds}
     except (SafetensorError, ValueError, RecursionError, OverflowError, OSError) as error:
         raise DataFileError(path, f"not a model that `save` wrote, or cut off ({quoted(str(error))[1:-1]})") from None
 

@@ -268,7 +268,7 @@ def _by_operator(graph: Graph, model: Any, X: str) -> str:
 
 
 def _by_pairs(model: Any) -> bool:
-    return len(getattr(model, "classes_", ())) > 2 and model.multi_class == "ovo"
+    return len(getattr(model, "classes_", ())) > 2 and getattr(model, "multi_class", "ovr") == "ovo"
 
 
 # --- classes --------------------------------------------------------------------------------------------------------

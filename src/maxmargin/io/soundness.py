@@ -44,7 +44,7 @@ def require_sound(model: Any) -> None:
             coefficients = _array(model, "dual_coef_")
             _require_sound_samples(model, "X_fit_", coefficients.shape[0])
         case "coef_":
-            n_machines = len(_array(model, "intercept_"))
+            n_machines = np.size(model.intercept_ if isinstance(model.intercept_, float) else _array(model, "intercept_"))
             _array(model, "coef_", "f", *((n_machines,) if np.ndim(model.coef_) == 2 else ()), model.n_features_in_)
 
 
