@@ -200,7 +200,15 @@ def test_what_cannot_be_saved_is_named(tmp_path: Path) -> None:
         SVC(random_state=np.random.RandomState(0)).fit(X, TWO).save(tmp_path / "model")
     with pytest.raises(TypeError, match="model is a Pipeline: must be one of SVC"):
         io.save(make_pipeline(SVC()), tmp_path / "model")
+    with pytest.raises(TypeError, match="model is a Own: must be one of SVC"):
+        Own().fit(X, TWO).save(tmp_path / "model")
+    with pytest.raises(TypeError, match=r"class_weight=<function overlap.* has no place in a model file"):
+        SVC().fit(X, TWO).set_params(class_weight=overlap).save(tmp_path / "model")
     assert not (tmp_path / "model").exists()
+
+
+class Own(SVC):
+    """A class that a reader of its file would not have."""
 
 
 # --- files that are not as they were written ----------------------------------------------------------------------------

@@ -42,8 +42,8 @@ def save(model: Any, path: FilePath) -> None:
 
     from maxmargin import __version__
 
-    if type(model).__name__ not in _classes():
-        raise TypeError(f"model is a {type(model).__name__}: must be one of {', '.join(_classes())}")
+    if type(model) not in _classes().values():  # a subclass could not be found by its name
+        raise TypeError(f"model is a {type(model).__name__}: must be one of {', '.join(_classes())} of maxmargin")
     check_is_fitted(model)
     encoder = Encoder()
     parameters = {name: value for name, value in model.get_params(deep=False).items() if name not in LEFT_OUT}
@@ -84,13 +84,6 @@ def load(path: FilePath, *, kernel: Callable[..., Any] | None = None) -> Any:
         raise DataFileError(path, "not a model: its values are nested too deeply") from None
     except ValueError as error:
         raise DataFileError(path, f"not a model that can be read: {error}") from None
-
-
-def is_model_file(path: FilePath) -> bool:
-    """Whether the file begins as a safetensors file does: with the length of a JSON object."""
-    with open_bytes(path) as file:
-        head: bytes = file.read(9)
-    return len(head) == 9 and head[8:] == b"{" and head[5:8] == b"\0\0\0"
 
 
 def _classes() -> dict[str, type[Any]]:

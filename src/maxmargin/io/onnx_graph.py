@@ -214,14 +214,19 @@ def _kernel_matrix(graph: Graph, model: Any, X: str, samples: Any) -> str:
         everyone = not hasattr(model, "support_")
         return X if everyone else graph.add("Gather", X, graph.constant(model.support_.astype(np.int64)), axis=1)
     samples = _dense(samples).astype(np.float64)
-    if kernel.name in DISTANCES:
-        power = graph.add("Mul", graph.distances(X, samples, kernel.name), graph.constant(-kernel.gamma))
-        return graph.add("Exp", power)
     if kernel.name == "linear":
         return graph.product(X, samples.T)
+    if kernel.name in DISTANCES:
+        distances = graph.distances(X, samples, kernel.name)
+        return graph.add("Exp", graph.add("Mul", distances, graph.constant(-kernel.gamma)))
     # gamma is part of the constant: onnxruntime would fuse a factor of its own into the product, and round it to float32
     inner = graph.add("Add", graph.product(X, kernel.gamma * samples.T), graph.constant(kernel.coef0))
-    return graph.add("Tanh", inner) if kernel.name == "sigmoid" else graph.add("Pow", inner, graph.constant(float(kernel.degree)))
+    match kernel.name:
+        case "sigmoid":
+            return graph.add("Tanh", inner)
+        case "poly":
+            return graph.add("Pow", inner, graph.constant(float(kernel.degree)))
+    raise ValueError(f"kernel={model.kernel!r}: to_onnx does not have its formula")
 
 
 def _operator_suffices(model: Any) -> bool:

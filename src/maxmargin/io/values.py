@@ -49,6 +49,7 @@ RECORDS: dict[str, type[Any]] = {
 NAME_OF_RECORD = {kind: name for name, kind in RECORDS.items()}
 SPARSE = {"csr_matrix": sp.csr_matrix, "csr_array": sp.csr_array}
 INTEGERS = {f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
+FUNCTIONS = ("kernel", "kernel_.function")  # where a model may have a function
 TENSOR_DTYPES = frozenset({"bool", "float16", "float32", "float64", *INTEGERS})
 #: An array of strings has room for the longest string in each entry, so a single long one would fill the memory.
 MOST_CHARACTERS = 2**26
@@ -86,7 +87,7 @@ class Encoder:
             case _ if type(value).__name__ in SPARSE and sp.issparse(value):
                 parts = {name: self.encode(getattr(value, name), f"{place}.{name}") for name in ("data", "indices", "indptr")}
                 return {type(value).__name__: {"shape": list(map(int, value.shape)), **parts}}
-            case _ if callable(value):
+            case _ if callable(value) and place in FUNCTIONS:
                 name = getattr(value, "__qualname__", type(value).__qualname__)
                 return {"callable": f"{getattr(value, '__module__', None)}.{name}"}
         raise TypeError(
