@@ -27,7 +27,9 @@ from sklearn.pipeline import make_pipeline
 
 from maxmargin import SVC, SVR, KernelRegressor, NuSVC, NuSVR, OneClassSVM, estimators, io, load
 from maxmargin.estimators.portable import LAYOUT, LAYOUT_KEY
+from maxmargin.formulations.losses import HuberHinge
 from maxmargin.io.model_file import KEY, digest_of
+from maxmargin.kernels import Polynomial
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(90, 4))
@@ -43,8 +45,10 @@ def overlap(A: Any, B: Any) -> Any:
 
 def cases() -> Iterator[tuple[str, Any, Any, Any]]:
     """A name, an estimator, its samples and its targets: all machines, kernels, containers and kinds of classes."""
-    for kernel in ("linear", "poly", "rbf", "laplacian", "exponential", "sigmoid"):
+    for kernel in ("linear", "poly", "rbf", "laplacian", "exponential", "matern32", "sigmoid"):
         yield kernel, SVC(kernel=kernel, coef0=0.5), X, TWO
+    yield "kernel object", SVC(kernel=Polynomial(degree=2, gamma="scale", coef0=1.0)), X, TWO
+    yield "loss object", SVC(loss=HuberHinge()), X, TWO
     yield "precomputed", SVC(kernel="precomputed"), X @ X.T, TWO
     yield "float32", SVC(), X.astype(np.float32), TWO
     yield "csr_array", SVC(kernel="linear"), sp.csr_array(X * (X > 0)), THREE
@@ -266,12 +270,12 @@ HOSTILE = {
     "status of another type": (put("model/fitted/status_", "CONVERGED"), "status_ is not a Status"),
     "certificate with fields left out": (put("model/fitted/certificate_", {"certificate": {}}), "a certificate with the fields"),
     "kernel with another type": (
-        put("model/fitted/kernel_", {"rbf kernel": {"gamma": "x"}}),
-        "a rbf kernel whose gamma is \"'x'\"",
+        put("model/fitted/kernel_", {"poly kernel": {"gamma": 1.0, "coef0": "x", "degree": 2}}),
+        "a poly kernel whose coef0 is \"'x'\"",
     ),
     "kernel that is not finite": (
         put("model/fitted/kernel_", {"rbf kernel": {"gamma": {"float": "nan"}}}),
-        "kernel_ has parameters that are not finite",
+        "kernel_ has parameters that are not finite numbers",
     ),
     "a function": (put("model/parameters/kernel", {"callable": "os.system"}), "its kernel is the function 'os.system'"),
     "huge array of strings": (

@@ -25,7 +25,7 @@ Q = np.vstack([rng.normal(2.0, size=(150, 4)), X[:50]]).astype(np.float32)  # so
 TWO = (X[:, 0] + 0.5 * rng.normal(size=150) > 2.0).astype(int)
 FOUR = (X + 0.7 * rng.normal(size=(150, 4))).argmax(axis=1)  # hard: pairs disagree, and votes are tied
 TARGET = X[:, 0] + 0.1 * rng.normal(size=150)
-KERNELS = ("linear", "poly", "rbf", "laplacian", "exponential", "sigmoid")
+KERNELS = ("linear", "poly", "rbf", "laplacian", "exponential", "matern32", "sigmoid")
 OPERATORS = {"SVMRegressor", "SVMClassifier"}
 
 

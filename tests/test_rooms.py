@@ -94,7 +94,7 @@ ROOMS = {
     ),
     "io": Room(
         # a model file holds what a model is made of, and its reader makes an estimator of it again
-        {"__init__", "calibration", "certificates", "estimators", "kernels", "solution"},
+        {"__init__", "calibration", "certificates", "estimators", "formulations", "kernels", "solution"},
         {"numpy", "onnx", "safetensors", "scipy", "skl2onnx", "sklearn"},
     ),
     "plots": Room({"theory"}, {"matplotlib", "numpy", "scipy", "sklearn"}),

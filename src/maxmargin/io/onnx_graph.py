@@ -33,7 +33,8 @@ OPERATOR_KERNELS = {"poly": "POLY", "rbf": "RBF", "sigmoid": "SIGMOID"}
 #: The operators of ai.onnx.ml are used if their float32 arithmetic changes a kernel value by no more than this.
 MOST_LOST = 2e-6
 SINGLE = float(np.finfo(np.float32).eps)
-DISTANCES = ("laplacian", "rbf", "exponential")
+#: The distance that each kernel is a function of
+DISTANCES = {"laplacian": "manhattan", "rbf": "squared", "exponential": "euclidean", "matern32": "euclidean"}
 
 
 def to_onnx(
@@ -171,7 +172,7 @@ def _classes(model: Any) -> NDArray[Any]:
 
 def _decisions(graph: Graph, model: Any, X: str, double: bool) -> str:
     """The decisions, a column for each machine or target."""
-    if getattr(model, "kernel", "linear") == "linear" and hasattr(model, "coef_"):
+    if hasattr(model, "coef_"):
         weights = np.atleast_2d(_dense(model.coef_))
         return graph.add("Add", graph.product(graph.wide(X), weights.T), graph.constant(np.atleast_1d(model.intercept_)))
     if isinstance(model.kernel_, Custom):
@@ -214,19 +215,23 @@ def _kernel_matrix(graph: Graph, model: Any, X: str, samples: Any) -> str:
         everyone = not hasattr(model, "support_")
         return X if everyone else graph.add("Gather", X, graph.constant(model.support_.astype(np.int64)), axis=1)
     samples = _dense(samples).astype(np.float64)
-    if kernel.name == "linear":
-        return graph.product(X, samples.T)
-    if kernel.name in DISTANCES:
-        distances = graph.distances(X, samples, kernel.name)
-        return graph.add("Exp", graph.add("Mul", distances, graph.constant(-kernel.gamma)))
-    # gamma is part of the constant: onnxruntime would fuse a factor of its own into the product, and round it to float32
-    inner = graph.add("Add", graph.product(X, kernel.gamma * samples.T), graph.constant(kernel.coef0))
     match kernel.name:
-        case "sigmoid":
-            return graph.add("Tanh", inner)
-        case "poly":
+        case "linear":
+            return graph.product(X, samples.T)
+        case "rbf" | "laplacian" | "exponential":
+            distances = graph.distances(X, samples, DISTANCES[kernel.name])
+            return graph.add("Exp", graph.add("Mul", distances, graph.constant(-kernel.gamma)))
+        case "matern32":
+            scale = graph.constant(np.sqrt(3.0) * kernel.gamma)
+            t = graph.add("Mul", graph.distances(X, samples, DISTANCES[kernel.name]), scale)
+            return graph.add("Mul", graph.add("Add", t, graph.constant(1.0)), graph.add("Exp", graph.add("Neg", t)))
+        case "poly" | "sigmoid":
+            # gamma is part of the constant: onnxruntime would fuse a factor into the product, and round it to float32
+            inner = graph.add("Add", graph.product(X, kernel.gamma * samples.T), graph.constant(float(kernel.coef0)))
+            if kernel.name == "sigmoid":
+                return graph.add("Tanh", inner)
             return graph.add("Pow", inner, graph.constant(float(kernel.degree)))
-    raise ValueError(f"kernel={model.kernel!r}: to_onnx does not have its formula")
+    raise ValueError(f"kernel={model.kernel!r}: to_onnx does not have its formula (fit with kernel='precomputed')")
 
 
 def _operator_suffices(model: Any) -> bool:
@@ -444,16 +449,16 @@ class Graph:
     def wide(self, value: str) -> str:
         return self.add("Cast", value, to=self.type_of(np.float64))
 
-    def distances(self, X: str, samples: Matrix, kernel: str) -> str:
-        """|x - z|_1 (laplacian), |x - z|^2 (rbf) or |x - z| (exponential) for each query and sample. A scan over the queries
+    def distances(self, X: str, samples: Matrix, kind: str) -> str:
+        """|x - z|_1 (manhattan), |x - z|^2 (squared) or |x - z| (euclidean) for each query and sample. A scan over the queries
         needs no more memory than the samples, and differences lose no digits."""
         from onnx import TensorProto, helper
 
         double = TensorProto.DOUBLE
-        power = helper.make_node("Abs", ["d"], ["e"]) if kernel == "laplacian" else helper.make_node("Mul", ["d", "d"], ["e"])
+        power = helper.make_node("Abs", ["d"], ["e"]) if kind == "manhattan" else helper.make_node("Mul", ["d", "d"], ["e"])
         nodes = [helper.make_node("Sub", ["z", "x"], ["d"]), power]
         nodes.append(helper.make_node("ReduceSum", ["e", "axes"], ["s"], keepdims=0))
-        nodes.append(helper.make_node("Sqrt" if kernel == "exponential" else "Identity", ["s"], ["distances"]))
+        nodes.append(helper.make_node("Sqrt" if kind == "euclidean" else "Identity", ["s"], ["distances"]))
         nodes.append(helper.make_node("Identity", ["z"], ["same"]))
         shape = list(samples.shape)
         body = helper.make_graph(

@@ -3,6 +3,7 @@ that do not."""
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -33,8 +34,8 @@ def require_sound(model: Any) -> None:
     for name in NEEDED[family]:
         if name not in attributes:
             raise ValueError(f"the model has no {name}")
-    if "kernel_" in attributes and not all(np.isfinite(value) for value in vars(model.kernel_).values() if not callable(value)):
-        raise ValueError("kernel_ has parameters that are not finite")
+    if "kernel_" in attributes and model.kernel_.named and not all(map(_is_finite, vars(model.kernel_).values())):
+        raise ValueError("kernel_ has parameters that are not finite numbers")
     if "classes_" in attributes and (np.ndim(model.classes_) != 1 or len(model.classes_) < 2):
         raise ValueError("classes_ is not an array of two or more classes")
     match family:
@@ -90,6 +91,10 @@ def _require_sound_samples(model: Any, name: str, n: int) -> None:
         _array(model, name, "f", 0, 0)
     else:
         _array(model, name, "f", n, width)
+
+
+def _is_finite(value: Any) -> bool:
+    return isinstance(value, Real) and bool(np.isfinite(float(value)))
 
 
 def _array(model: Any, name: str, kinds: str = "f", *shape: int) -> Any:

@@ -9,7 +9,7 @@
     {"values": ["str", [2], ["no", "yes"]]}     an array of strings (or "object"): type, shape, entries
     {"csr_matrix": {"shape": ..., ...}}         a sparse matrix (or csr_array) and its tensors data, indices, indptr
     {"status": "CONVERGED"}                     a `Status`
-    {"certificate": {"gap": 0.5, ...}}          a record: `Certificate`, `Trace`, a kernel, a map to probabilities
+    {"certificate": {"gap": 0.5, ...}}          a record: `Certificate`, `Trace`, a kernel, a loss, a map to probabilities
     {"callable": "module.name"}                 a function, which the file does not hold: the reader is given one
 
 Nothing else can be written, and nothing else is read: no class is looked up but those of this table. A value of the wrong type is
@@ -33,26 +33,30 @@ from numpy.typing import NDArray
 
 from maxmargin.calibration import MAPS
 from maxmargin.certificates import Certificate
+from maxmargin.formulations.losses import base as losses
 from maxmargin.io.table import quoted
-from maxmargin.kernels import KERNELS, Custom
+from maxmargin.kernels import KERNELS
 from maxmargin.solution import Status, Trace
 
 Tensors = dict[str, NDArray[Any]]
 
-RECORDS: dict[str, type[Any]] = {
-    "certificate": Certificate,
-    "trace": Trace,
-    "callable kernel": Custom,
-    **{f"{kernel.name} kernel": kernel for kernel in KERNELS},
-    **{f"{name} map": kind for name, kind in MAPS.items()},
-}
-NAME_OF_RECORD = {kind: name for name, kind in RECORDS.items()}
 SPARSE = {"csr_matrix": sp.csr_matrix, "csr_array": sp.csr_array}
 INTEGERS = {f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
-FUNCTIONS = ("kernel", "kernel_.function")  # where a model may have a function
+FUNCTIONS = ("kernel", "kernel.function", "kernel_.function")  # where a model may have a function
 TENSOR_DTYPES = frozenset({"bool", "float16", "float32", "float64", *INTEGERS})
 #: An array of strings has room for the longest string in each entry, so a single long one would fill the memory.
 MOST_CHARACTERS = 2**26
+
+
+def records() -> dict[str, type[Any]]:
+    """The classes of records by name; kernels and losses are there as soon as their classes are made, those of the user too."""
+    return {
+        "certificate": Certificate,
+        "trace": Trace,
+        **{f"{name} kernel": kind for name, kind in KERNELS.items()},
+        **{f"{name} loss": type(losses.make_loss(name)) for name in losses.names(regression=False)},
+        **{f"{name} map": kind for name, kind in MAPS.items()},
+    }
 
 
 class Encoder:
@@ -60,6 +64,7 @@ class Encoder:
 
     def __init__(self) -> None:
         self.tensors: Tensors = {}
+        self._name_of_record = {kind: name for name, kind in records().items()}
 
     def encode(self, value: Any, place: str) -> Any:
         """The JSON of a value; `place` is its name, for its tensors and for messages."""
@@ -81,9 +86,9 @@ class Encoder:
                 return {"status": value.name}
             case np.ndarray():
                 return self._array(value, place)
-            case _ if type(value) in NAME_OF_RECORD:
+            case _ if type(value) in self._name_of_record:
                 names = [field.name for field in fields(value)]
-                return {NAME_OF_RECORD[type(value)]: {k: self.encode(getattr(value, k), f"{place}.{k}") for k in names}}
+                return {self._name_of_record[type(value)]: {k: self.encode(getattr(value, k), f"{place}.{k}") for k in names}}
             case _ if type(value).__name__ in SPARSE and sp.issparse(value):
                 parts = {name: self.encode(getattr(value, name), f"{place}.{name}") for name in ("data", "indices", "indptr")}
                 return {type(value).__name__: {"shape": list(map(int, value.shape)), **parts}}
@@ -110,6 +115,7 @@ class Decoder:
     def __init__(self, tensors: Tensors, function: Callable[..., Any] | None = None) -> None:
         self._unused = dict(tensors)
         self._function = function
+        self._records = records()
 
     def decode(self, value: Any) -> Any:
         if isinstance(value, list):
@@ -119,7 +125,7 @@ class Decoder:
         if len(value) != 1:
             raise ValueError(f"an object with the keys {_listed(value)}, where one key says the kind of a value")
         [(kind, content)] = value.items()
-        if kind in RECORDS:
+        if kind in self._records:
             return self._record(kind, content)
         if kind in SPARSE:
             return self._sparse(kind, content)
@@ -203,7 +209,7 @@ class Decoder:
         raise ValueError("a damaged sparse matrix: its parts do not fit each other")
 
     def _record(self, name: str, content: Any) -> Any:
-        kind, given = RECORDS[name], _required(content, dict, f"a {name}")
+        kind, given = self._records[name], _required(content, dict, f"a {name}")
         hints = hints_of(kind)  # type: ignore[arg-type]
         wanted = [field.name for field in fields(kind)]
         if sorted(given) != sorted(wanted):
