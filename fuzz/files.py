@@ -1,7 +1,7 @@
 """Damaged data and model files, given to maxmargin.io and to the command line.
 
 Each must end within seconds: with a result, or with one clear line. That is a `DataFileError` for a reader, and for
-a command exit code 2 and one line on stderr, without a traceback."""
+a command exit code 2 and one line on stderr, without a traceback. A model that is read must predict, or refuse to in one line."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from .findings import Finding
+from .model_files import forge
 from .mutations import mutate
 from .pool import Lost, Pool, restart_clock
 
@@ -25,16 +26,19 @@ MEMORY = 6 * 2**30  # bytes of address space: a small file must not need more
 LONGEST_LINE = 500  # characters of a clear message
 EXIT_CODES = (0, 2)
 CALLS = ("read", "train", "predict", "audit")
+CALLS_OF_MODELS = {".safetensors": ("load",), ".model": ("audit", "read_libsvm_model")}
 
 
 @cache
 def originals(folder: str) -> dict[str, bytes]:
     """Undamaged files by name, and beside them a joblib model to predict with."""
     import joblib
+    from scipy.sparse import csr_array
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
-    from maxmargin import SVC
+    from maxmargin import SVC, SVR
+    from maxmargin.io import write_libsvm_model
 
     rng = np.random.default_rng(0)
     X = np.round(rng.normal(size=(30, 4)), 3)
@@ -57,7 +61,18 @@ def originals(folder: str) -> dict[str, bytes]:
     }
     for name, text in files.items():
         (Path(folder) / name).write_text(text)
-    return {name: text.encode() for name, text in files.items()}
+    contents = {name: text.encode() for name, text in files.items()}
+    three = SVC(probability="loo").fit(X, np.digitize(X[:, 1], [-0.4, 0.4]))
+    sparse = SVC(kernel="linear", calibration="isotonic", probability="loo").fit(csr_array(X), np.where(y > 0, "yes", "no"))
+    svr = SVR(kernel="laplacian").fit(X.astype(np.float32), X[:, 0])
+    with tempfile.TemporaryDirectory() as place:  # of this process alone: another may be reading in `folder`
+        path = Path(place) / "model"
+        write_libsvm_model(three, path)
+        contents["three.model"] = path.read_bytes()
+        for name, model in (("three", three), ("sparse", sparse), ("svr", svr)):
+            model.save(path)
+            contents[f"{name}.safetensors"] = path.read_bytes()
+    return contents
 
 
 def _model_text(model: Any, pairs: list[str], y: Any) -> str:
@@ -108,8 +123,10 @@ def damaged(folder: str, seed: int, number: int) -> tuple[str, str, list[str], b
     rng = np.random.default_rng([seed, number])
     files = originals(folder)
     name = sorted(files)[int(rng.integers(len(files)))]
-    call = "audit" if name.endswith(".model") else CALLS[int(rng.integers(len(CALLS)))]
-    content, damage = mutate(rng, files[name])
+    calls = CALLS_OF_MODELS.get(Path(name).suffix, CALLS)
+    call = calls[int(rng.integers(len(calls)))]
+    forged = name.endswith(".safetensors") and rng.integers(2)
+    content, damage = (forge if forged else mutate)(rng, files[name])
     return name, call, damage, content
 
 
@@ -122,8 +139,40 @@ def examine_file(folder: str, seed: int, number: int) -> tuple[str, list[str], s
         path = Path(place) / name
         path.write_bytes(content)
         restart_clock(LIMIT)
-        outcome, findings = _read(path, call) if call == "read" else _command(path, Path(folder), call)
+        outcome, findings = examine(path, Path(folder), call)
     return f"{call} {name}", damage, outcome, findings, content
+
+
+def examine(path: Path, folder: Path, call: str) -> tuple[str, list[Finding]]:
+    """Read a file by a call; return the outcome and the findings."""
+    if call == "read":
+        return _read(path, call)
+    if call in ("load", "read_libsvm_model"):
+        return _use_model(path, call)
+    return _command(path, folder, call)
+
+
+def _use_model(path: Path, call: str) -> tuple[str, list[Finding]]:
+    """Read a model and predict with it."""
+    from maxmargin import io
+
+    check = f"{call} {path.suffix}"
+    outcome = "refused"
+    try:
+        model = getattr(io, call)(path)
+        outcome = "refused to predict"
+        queries = np.linspace(-2.0, 2.0, 3 * 4).reshape(3, 4)
+        with np.errstate(all="ignore"):
+            predicted = model.predict(queries)
+    except ValueError as error:
+        if outcome == "refused" and not isinstance(error, io.DataFileError):
+            return "error", [Finding("EXCEPTION", f"{check}: ValueError", str(error)[:200])]
+        return outcome, _unclear(str(error), check)
+    except Exception as error:
+        return "error", [Finding("EXCEPTION", f"{check}: {type(error).__name__}", f"{type(error).__name__}: {str(error)[:200]}")]
+    return (
+        ("done", []) if len(predicted) == 3 else ("error", [Finding("WRONG_MODEL", check, f"{len(predicted)} predictions of 3")])
+    )
 
 
 def _read(path: Path, call: str) -> tuple[str, list[Finding]]:

@@ -429,9 +429,10 @@ def test_undamaged_files_are_read(tmp_path: Any) -> None:
     for name, content in files.originals(str(tmp_path)).items():
         path = tmp_path / f"copy of {name}"
         path.write_bytes(content)
-        for call in ("audit",) if name.endswith(".model") else files.CALLS:
-            outcome, findings = files._read(path, call) if call == "read" else files._command(path, tmp_path, call)
-            readable = outcome in ("done", "read") or (name, call) == ("words.csv", "audit")  # not the model's labels
+        for call in files.CALLS_OF_MODELS.get(path.suffix, files.CALLS):
+            outcome, findings = files.examine(path, tmp_path, call)
+            other_labels = (name, call) in (("words.csv", "audit"), ("three.model", "audit"))  # than those of the model or data
+            readable = outcome in ("done", "read") or other_labels
             assert readable, (name, call, outcome)
             assert not findings, (name, call, findings)
 

@@ -59,6 +59,7 @@ ROOMS = {
             "control",
             "formulations",
             "gram",
+            "io",
             "kernels",
             "multiclass",
             "samples",
@@ -89,7 +90,7 @@ ROOMS = {
         },
         {"numpy", "scipy", "sklearn"},
     ),
-    "__init__": Room({"audits", "certificates", "estimators", "model_selection", "primal_or_dual", "solution"}, set()),
+    "__init__": Room({"audits", "certificates", "estimators", "io", "model_selection", "primal_or_dual", "solution"}, set()),
     # the theory: what a machine is and why it is optimal
     "theory": Room({"formulations", "kernels"}, {"numpy", "scipy", "sklearn"}),
     # the guests: they read public attributes of fitted models
@@ -109,7 +110,11 @@ ROOMS = {
         },
         {"numpy", "scipy", "sklearn"},
     ),
-    "io": Room(set(), {"numpy", "scipy", "sklearn"}),
+    "io": Room(
+        # a model file holds what a model is made of, and its reader makes an estimator of it again
+        {"__init__", "calibration", "certificates", "estimators", "formulations", "kernels", "solution"},
+        {"numpy", "onnx", "safetensors", "scipy", "skl2onnx", "sklearn"},
+    ),
     "plots": Room({"theory"}, {"matplotlib", "numpy", "scipy", "sklearn"}),
     "cli": Room(
         {"__init__", "audits", "callbacks", "io", "plots"}, {"click", "joblib", "matplotlib", "numpy", "scipy", "sklearn"}

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from maxmargin.certificates import Certificate
     from maxmargin.estimators import SVC, SVR, KernelRegressor, NuSVC, NuSVR, OneClassSVM
     from maxmargin.estimators.probabilities import loo_decisions
+    from maxmargin.io import load
     from maxmargin.model_selection import SVCCV, SVRCV, C_path
     from maxmargin.solution import Status
 
@@ -33,6 +34,7 @@ _MODULE_OF = {
     "OneClassSVM": "estimators",
     "Status": "solution",
     "audit": "audits",
+    "load": "io",
     "loo_decisions": "estimators.probabilities",
 }
 
@@ -51,6 +53,7 @@ __all__ = [
     "Status",
     "__version__",
     "audit",
+    "load",
     "loo_decisions",
     "primal_or_dual",
 ]

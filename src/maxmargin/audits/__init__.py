@@ -3,7 +3,6 @@
     read        a model of any library, or a model file, as a `Fitted`: its coefficients and parameters in one convention
       attributes   scikit-learn and the libraries with its attributes: scikit-learn-intelex, cuML, ThunderSVM, maxmargin
       libsvm       LIBSVM's Python module and its model files
-      model_file   the lines of such a file
     matching    finds support vectors that are stored without sample numbers among the training samples
     posing      states a `Fitted` and its training set as dual problems, with the dual points that the library reached
     examine     computes their certificates, in float64 and from scratch, with the model's own intercept and with the best one
@@ -14,7 +13,6 @@ meant to solve. May not enter: solvers, and other people's libraries (their mode
 """
 
 from maxmargin.audits.examine import audit
-from maxmargin.audits.model_file import is_model_file
 from maxmargin.audits.verdict import Audit
 
-__all__ = ["Audit", "audit", "is_model_file"]
+__all__ = ["Audit", "audit"]

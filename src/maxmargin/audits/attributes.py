@@ -47,7 +47,7 @@ def read_attributes(model: Any) -> Fitted:
         machine=machine,
         coefficients=coefficients.astype(np.float64),
         intercepts=np.atleast_1d(np.asarray(on_host(model.intercept_), dtype=np.float64)),
-        support=np.asarray(on_host(model.support_)).astype(np.intp).ravel(),
+        support=_support(model),
         vectors=_vectors(model),
         n_samples=_first(getattr(model, "shape_fit_", None)),
         n_features=getattr(model, "n_features_in_", None),
@@ -145,7 +145,7 @@ def _from_maxmargin(model: Any, fitted: Fitted) -> Fitted:
     if strategy not in BINARY_STRATEGIES:
         raise ValueError(f"multi_class={strategy!r}: a machine of all classes at once is not audited; read its certificate_")
     intercept = getattr(model, "fit_intercept", True)
-    augmented = intercept and model.solver_ == AUGMENTING_SOLVER
+    augmented = intercept and getattr(model, "solver_", None) == AUGMENTING_SOLVER
     return replace(
         fitted,
         gamma=model.gamma_,
@@ -154,6 +154,12 @@ def _from_maxmargin(model: Any, fitted: Fitted) -> Fitted:
         augmented=augmented,
         strategy=strategy,
     )
+
+
+def _support(model: Any) -> NDArray[np.intp] | None:
+    """The sample numbers of the support vectors; None if they are -1, as in a model that was read from a LIBSVM file."""
+    numbers = np.asarray(on_host(model.support_)).astype(np.intp).ravel()
+    return None if (numbers < 0).any() else numbers
 
 
 def _vectors(model: Any) -> Any:

@@ -28,7 +28,7 @@ from sklearn.utils.validation import check_array
 
 from maxmargin.audits.attributes import on_host, read_attributes
 from maxmargin.audits.fitted import Fitted
-from maxmargin.audits.libsvm import UNREADABLE_WEIGHTS, is_svm_model, read_model_file, read_svm_model, rows_to_matrix
+from maxmargin.audits.libsvm import UNREADABLE_WEIGHTS, is_svm_model, read_model_file, read_svm_model
 from maxmargin.audits.posing import Posed, pose
 from maxmargin.audits.verdict import Audit, Finding, give_verdict
 from maxmargin.backends import make_backend
@@ -37,6 +37,7 @@ from maxmargin.estimators import validation
 from maxmargin.estimators.diagnosis import is_indefinite
 from maxmargin.formulations import DualProblem
 from maxmargin.gram import ExactSums, Gram
+from maxmargin.io.libsvm_model import rows_to_matrix
 from maxmargin.kernels import make_kernel
 from maxmargin.training import largest_norm
 

@@ -79,15 +79,16 @@ class Isotonic:
     """The step function that never falls with the least squared error, linear between its steps and level outside."""
 
     name: ClassVar[str] = "isotonic"
-    regression: IsotonicRegression
+    thresholds: Vector  # decisions, ascending
+    probabilities: Vector  # of these decisions
 
     @classmethod
     def fit(cls, decisions: Vector, positive: NDArray[np.bool_], weights: Vector) -> Self:
-        regression = IsotonicRegression(y_min=0.0, y_max=1.0, out_of_bounds="clip")
-        return cls(regression.fit(decisions, positive.astype(np.float64), weights))
+        regression = IsotonicRegression(y_min=0.0, y_max=1.0).fit(decisions, positive.astype(np.float64), weights)
+        return cls(regression.X_thresholds_, regression.y_thresholds_)
 
     def __call__(self, decisions: Vector) -> Vector:
-        return np.asarray(self.regression.predict(decisions))
+        return np.interp(decisions, self.thresholds, self.probabilities)
 
 
 Map = Sigmoid | Isotonic

@@ -20,7 +20,7 @@ from scipy.sparse import issparse
 from maxmargin import SVC, SVCCV, audits
 from maxmargin.cli import INTERRUPTED, datasets, session
 from maxmargin.cli.report import grid_report, report
-from maxmargin.io import DataFileError, read_table
+from maxmargin.io import DataFileError, is_libsvm_model, read_table
 from maxmargin.io.bytes_and_text import open_bytes
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -272,7 +272,7 @@ def audit(model: Path, file: Path, target: str | None, gap_tol: float | None, **
     NuSVR, OneClassSVM or a pipeline that ends in one. Open only models you trust: a joblib file can run any code.
     """
     with bad_input_in_one_line(), warnings_in_one_line():
-        fitted = model if audits.is_model_file(model) else _unpickle(model, "a LIBSVM model file, nor one ")
+        fitted = model if is_libsvm_model(model) else _unpickle(model, "a LIBSVM model file, nor one ")
         with failure_blamed_on(model):
             n_features = getattr(fitted, "n_features_in_", None)
         table = read_table(file, target, n_features=n_features)

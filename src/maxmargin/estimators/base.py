@@ -23,6 +23,7 @@ from maxmargin.control import Control, Stop
 from maxmargin.estimators import diagnosis, validation
 from maxmargin.estimators.callback_tree import CallbackSupportMixin, CallbackTree
 from maxmargin.estimators.parameters import NestedParameters
+from maxmargin.estimators.portable import Portable
 from maxmargin.formulations import DualProblem
 from maxmargin.gram import AugmentedGram, Gram
 from maxmargin.kernels import FEW_FEATURES_IN_FLOAT32, KERNELS, Kernel, is_precomputed, make_kernel
@@ -57,7 +58,7 @@ _ADVICE = {
 }
 
 
-class KernelMachine(CallbackSupportMixin, NestedParameters, BaseEstimator):  # type: ignore[misc]
+class KernelMachine(Portable, CallbackSupportMixin, NestedParameters, BaseEstimator):  # type: ignore[misc]
     """The base class of the estimators. A subclass adds its parameters, how it validates targets, and its task."""
 
     _kept_parts: list[Gram] | None = None

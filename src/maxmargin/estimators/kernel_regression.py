@@ -21,6 +21,7 @@ from maxmargin.control import Control, Stop
 from maxmargin.estimators import diagnosis, validation
 from maxmargin.estimators.base import gamma_of, like, resolve_kernel
 from maxmargin.estimators.parameters import NestedParameters
+from maxmargin.estimators.portable import Portable
 from maxmargin.kernels import Kernel, Precomputed, is_precomputed
 from maxmargin.samples import MatrixSamples, Samples
 from maxmargin.solution import Status
@@ -36,7 +37,7 @@ INDEFINITE = "Use a positive semi-definite kernel, or take the certificate for a
 TOLERANCE = {"cholesky": 1e-10, "cg": 1e-10, "sgd": 1e-3}  # the meaning of tol="auto"
 
 
-class KernelRegressor(MultiOutputMixin, RegressorMixin, NestedParameters, BaseEstimator):  # type: ignore[misc]
+class KernelRegressor(MultiOutputMixin, RegressorMixin, Portable, NestedParameters, BaseEstimator):  # type: ignore[misc]
     r"""Linear regression in the feature space of a kernel, with a ridge term, exact, with a duality-gap certificate.
 
     .. math:: \min_w \tfrac12 \sum_i s_i (y_i - w \cdot \phi(x_i))^2 + \tfrac{\alpha}{2} \lVert w \rVert^2,

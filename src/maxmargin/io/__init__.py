@@ -1,19 +1,39 @@
-"""Reading data files: CSV and LIBSVM text into a `Table` of features and labels.
+"""Files: data into a `Table`, and fitted models to and from files.
 
     read_table ── looks at the ending and the first line ──┬── read_csv
                                                            └── read_libsvm
+    save, load                               a model with its certificate, as safetensors (`model_file`, `values`, `soundness`)
+    read_libsvm_model, write_libsvm_model    LIBSVM's own model files
+    to_onnx                                  a model, or a pipeline that ends in one, for ONNX runtimes
 
 The rule of the room: a file is either read completely and exactly, or refused with a
 `DataFileError` that names the file, the line and the way out. No value is guessed, dropped or
-repaired. Time and memory are in proportion to the size of the file, whatever numbers it holds.
+repaired, and nothing that a file holds is run. Time and memory are in proportion to the size of the file, whatever numbers it
+holds.
 
-May not enter: estimators, kernels, solvers, numerics of any kind (scaling and imputing belong to a
-scikit-learn pipeline), and pandas.
+May not enter: solvers, numerics of any kind (scaling and imputing belong to a scikit-learn pipeline), private attributes of
+estimators, and pandas.
 """
 
 from maxmargin.io.choose import read_table
 from maxmargin.io.delimited import read_csv
 from maxmargin.io.libsvm import read_libsvm
+from maxmargin.io.libsvm_model import is_libsvm_model, read_libsvm_model, write_libsvm_model
+from maxmargin.io.model_file import load, save
+from maxmargin.io.onnx_graph import register_onnx_converters, to_onnx
 from maxmargin.io.table import DataFileError, Table
 
-__all__ = ["DataFileError", "Table", "read_csv", "read_libsvm", "read_table"]
+__all__ = [
+    "DataFileError",
+    "Table",
+    "is_libsvm_model",
+    "load",
+    "read_csv",
+    "read_libsvm",
+    "read_libsvm_model",
+    "read_table",
+    "register_onnx_converters",
+    "save",
+    "to_onnx",
+    "write_libsvm_model",
+]
