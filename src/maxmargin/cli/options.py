@@ -56,13 +56,13 @@ class NumberOr(click.ParamType):  # type: ignore[type-arg, unused-ignore]
 
 
 class NumbersOrCount(click.ParamType):  # type: ignore[type-arg, unused-ignore]
-    """An option value that is a list of numbers separated by commas, or how many values the grid is to choose."""
+    """An option value that is a list of numbers separated by commas, or how many values the grid is to choose; 1 is a value."""
 
     name = "count|a,b,c"
 
     def convert(self, value: Any, param: Any, ctx: Any) -> int | list[float]:
         try:
-            return int(value) if value.isdigit() else [float(word) for word in value.split(",") if word.strip()]
+            return int(value) if value.isdigit() and value != "1" else [float(word) for word in value.split(",") if word.strip()]
         except ValueError:
             self.fail(f"{value!r} is not a count, and not numbers between commas such as 0.1,1,10", param, ctx)
 

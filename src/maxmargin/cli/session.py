@@ -234,6 +234,11 @@ def split(table: Table, test: Table | None, machine: Machine, test_size: float |
                 f"stratified split needs two (use {regression}--test-size 0, or is this the target column?)"
             )
     size = TEST_SIZE if test_size is None else test_size
+    if labels is not None and min(size, 1 - size) * len(labels) < len(classes):
+        raise ValueError(
+            f"{table.source}: {len(labels)} samples of {len(classes)} classes are too few to set {size:g} of each class aside "
+            "(use --test-size 0, or --test)"
+        )
     train, aside = train_test_split(np.arange(X.shape[0]), test_size=size, stratify=labels, random_state=seed)
     y_train, y_test = (None, None) if y is None else (y[train], y[aside])
     return Split(X[train], X[aside], y_train, y_test, has_test=True, given=(X, y))
