@@ -279,3 +279,19 @@ def test_rich_draws_the_rows(capsys):
 
 def test_main_is_the_console_script():
     assert main.__module__ == "maxmargin.cli"
+
+
+@pytest.mark.parametrize("ending", ["joblib", "model"])
+def test_no_part_of_a_model_is_left_behind(run, data, monkeypatch, ending):
+    from maxmargin import io
+
+    def full(_: object, path: Path) -> None:
+        Path(path).write_bytes(b"half of it")
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(joblib, "dump", full)
+    monkeypatch.setattr(io, "write_libsvm_model", full)
+    assert refused(run("train", "classes.csv", f"m.{ending}", code=2)).endswith(
+        f"m.{ending}: cannot be written: No space left on device"
+    )
+    assert not Path(f"m.{ending}").exists()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from maxmargin.cli.errors import BadInput, Work, require_folder
+from maxmargin.cli.errors import BadInput, Work, require_folder, whole_or_absent
 from maxmargin.cli.options import FILE, OUTPUT, json_option, reading_options
 
 if TYPE_CHECKING:
@@ -46,7 +46,8 @@ def scale(file: Path, output: Path | None, restore: Path | None, save: Path | No
     if ranges is None:
         ranges = scaling.ranges_of(table, None if options["standard"] else (options["lower"], options["upper"]))
         if save:
-            write_ranges(ranges, save)
+            with whole_or_absent(save):
+                write_ranges(ranges, save)
     _write(scaling.scaled(table, ranges), output, file)
 
 
@@ -132,7 +133,8 @@ def _write(table: Table, output: Path | None, source: Path, to: str | None = Non
         for line in write.lines_of(table, kind):
             click.echo(line, nl=False)
     else:
-        write.write_table(table, output, kind)
+        with whole_or_absent(output):
+            write.write_table(table, output, kind)
 
 
 def _with_numbers(table: Table, say: Callable[[str], None]) -> Table:

@@ -90,6 +90,17 @@ def warnings_in_one_line() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def whole_or_absent(path: Path) -> Iterator[None]:
+    """Name the file that cannot be written, and leave no part of it behind."""
+    try:
+        yield
+    except OSError as error:
+        if path.is_file():
+            path.unlink()
+        raise BadInput(f"{click.format_filename(path)}: cannot be written: {error.strerror or error}") from error
+
+
 def require_folder(path: Path | None) -> None:
     """Refuse a path that cannot be written to now, not after the fit."""
     if path is not None and not path.parent.is_dir():

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from maxmargin.cli import INTERRUPTED
-from maxmargin.cli.errors import BadInput, require_folder
+from maxmargin.cli.errors import BadInput, require_folder, whole_or_absent
 from maxmargin.cli.options import (
     OUTPUT,
     LibsvmLetters,
@@ -150,7 +150,8 @@ def tune(file: Path | None, model: Path | None, folds: int, **options: Any) -> N
     interrupted = session.search(pipeline, data)
     report_grid(report, search, DEFAULT_SCORES[machine.task])
     if options["scores"]:
-        write_scores(search.cv_results_, options["scores"])
+        with whole_or_absent(options["scores"]):
+            write_scores(search.cv_results_, options["scores"])
         report.note(f"scores written to {click.format_filename(options['scores'])}", scores=str(options["scores"]))
     if picture:
         from maxmargin.cli.picture import draw_grid
@@ -236,7 +237,8 @@ def _save(report: Report, fitted: Fit, data: Split, table: Table, path: Path) ->
         gap = fitted.machine.certificate_.relative_gap
         how = "as far as Ctrl-C let it" if fitted.interrupted else f"relative gap {gap:.1e}"
         again = f", trained again on all {data.everything.X_train.shape[0]} samples: {how}"
-    models.save(fitted.pipeline, path, table)
+    with whole_or_absent(path):
+        models.save(fitted.pipeline, path, table)
     report.note(f"model saved to {click.format_filename(path)}{again}", model=str(path), saved_on_all_samples=bool(again))
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from maxmargin.cli.errors import BadInput, failure_blamed_on, require_folder
+from maxmargin.cli.errors import BadInput, failure_blamed_on, require_folder, whole_or_absent
 from maxmargin.cli.options import FILE, OUTPUT, LibsvmLetters, json_option
 
 NOT_PROVED = 1  # exit code of an audit whose relative gap is above --gap-tol
@@ -67,7 +67,8 @@ def predict(model: Path, file: Path, output: Path | None, to: Path | None, targe
         return
     text = "".join(_lines(columns))
     if output:
-        output.write_text(text, encoding="utf-8")
+        with whole_or_absent(output):
+            output.write_text(text, encoding="utf-8")
         click.echo(f"{len(labels)} predictions written to {click.format_filename(output)}", err=True)
     else:
         click.echo(text, nl=False)
