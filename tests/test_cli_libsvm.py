@@ -213,3 +213,16 @@ def test_text_labels_have_no_place_in_a_model_file(run, iris_csv):
     message = refused(run("train", iris_csv, "m.model", code=2))
     assert "label" in message
     assert load_iris().target_names[0] in message
+
+
+def test_a_machine_without_samples_predicts_sparse_files(run, heart):
+    """A machine that was standardised is given dense samples, whatever the file; one that keeps no samples has no say in it."""
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+    from sklearn.svm import LinearSVC
+
+    table = read_table(heart)
+    pipeline = make_pipeline(StandardScaler(), LinearSVC()).fit(table.X.toarray(), table.y)
+    joblib.dump(pipeline, "linear.joblib")
+    labels = run("predict", "linear.joblib", heart).stdout.split()
+    assert labels == list(map(str, pipeline.predict(table.X.toarray())))

@@ -42,8 +42,7 @@ def test_the_commands_run(run):
 
 
 def test_every_command_is_shown():
-    shown = {shlex.split(line, comments=True)[1] for line in COMMANDS}
-    assert shown == set(maxmargin.commands)
+    assert [name for name in maxmargin.commands if f"maxmargin {name}" not in PAGE] == []
 
 
 def test_the_table_of_tools_has_no_empty_row():

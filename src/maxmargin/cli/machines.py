@@ -43,7 +43,7 @@ ALL = (
     Machine("kernel-ridge", "KernelRegressor", "values", ("alpha", "gamma")),
     Machine("linear-svc", "LinearSVC", "classes", ("C",)),
     Machine("linear-svr", "LinearSVR", "values", ("C", "epsilon")),
-    Machine("logistic", "LogisticRegression", "classes", ("C",)),
+    Machine("linear-one-class", "LinearOneClassSVM", "novelty", ("nu",)),
 )
 MACHINES = {machine.name: machine for machine in ALL if machine.estimator in maxmargin.__all__}
 LIBSVM_TYPES = {str(machine.libsvm): name for name, machine in MACHINES.items() if machine.libsvm is not None}

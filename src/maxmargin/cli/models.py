@@ -70,9 +70,10 @@ class Model:
 
     @property
     def trained_dense(self) -> bool:
-        """Whether the samples that the machine keeps are dense."""
+        """Whether the machine was trained on dense samples, as far as it matters: it keeps some, or they were centred."""
         kept = getattr(self.machine, "support_vectors_", getattr(self.machine, "X_fit_", None))
-        return kept is not None and not issparse(kept)
+        centred = any(getattr(step, "mean_", None) is not None for _, step in self.pipeline.steps)
+        return centred or (kept is not None and not issparse(kept))
 
 
 def save(pipeline: Pipeline, path: Path, table: Table) -> None:
