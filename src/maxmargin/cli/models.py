@@ -22,7 +22,6 @@ from maxmargin import io
 from maxmargin.cli.errors import BadInput, failure_blamed_on, message_of
 from maxmargin.io import Columns, Table
 from maxmargin.io.bytes_and_text import open_bytes
-from maxmargin.io.model_file import is_model_file
 
 NATIVE, LIBSVM = ".safetensors", ".model"
 
@@ -100,7 +99,7 @@ def load(path: Path, data: Path | None = None) -> Model:
         raise BadInput(f"{click.format_filename(data)} is a model: MODEL comes first, then FILE")
     if io.is_libsvm_model(path):
         return Model(Pipeline([("machine", io.read_libsvm_model(path))]), libsvm=path)
-    if is_model_file(path) or path.suffix.lower() == NATIVE:
+    if path.suffix.lower() == NATIVE:
         machine = maxmargin.load(path)
         with failure_blamed_on(path):
             pipeline = Pipeline([*_steps(getattr(machine, "preparation_", None) or {}), ("machine", machine)])
@@ -113,14 +112,14 @@ def load(path: Path, data: Path | None = None) -> Model:
 
 def _is_safe_model(path: Path) -> bool:
     """Whether a file is a model that can be read without running code."""
-    return io.is_libsvm_model(path) or is_model_file(path)
+    return path.suffix.lower() == NATIVE or io.is_libsvm_model(path)
 
 
 def load_any(path: Path) -> tuple[Any, dict[str, Any]]:
     """Read a model of any library for an audit: the model, and how its data file must be read."""
     if io.is_libsvm_model(path):
         return path, {}
-    if path.suffix.lower() == NATIVE or is_model_file(path):
+    if path.suffix.lower() == NATIVE:
         model = load(path)
         return model.pipeline, model.reading()
     model = unpickle(path, "a LIBSVM model file, nor one ")
