@@ -76,7 +76,12 @@ def test_any_order_of_the_columns_is_the_same_table(tmp_path_factory, order):
     ("change", "message"),
     [
         (lambda columns: columns.pop("fare"), "no column fare, which the model was trained on"),
-        (lambda columns: columns.update(zip=["1"] * N), "the model was trained without the column zip (leave it out with drop"),
+        (lambda columns: columns.update(Fare=columns.pop("fare")), "trained on (and it does not know Fare)"),
+        (lambda columns: columns.update({"": ["1"] * N}), "without the column '' (leave it out: --drop 4)"),
+        (
+            lambda columns: columns.update(zip=["1"] * N),
+            "the model was trained without the column zip (leave it out: --drop 'zip')",
+        ),
         (
             lambda columns: columns.update(port=["west"] * N),
             "line 2: 'west' in column 'port': a category that the model does not",
@@ -245,6 +250,7 @@ def test_convert_says_which_number_is_which_label(run, iris_csv):
     assert run("convert", iris_csv, "iris.svm").stderr == "labels: 0 = setosa, 1 = versicolor, 2 = virginica\n"
     assert run("convert", "iris.svm", "--to", "csv").stdout.startswith("x1,x2,x3,x4,target\n5.1,3.5,1.4,0.2,0\n")
     assert "give OUTPUT" in refused(run("convert", iris_csv, code=2))
+    assert "out.xyz: the ending must be one of .csv," in refused(run("convert", iris_csv, "out.xyz", code=2))
     assert "Parquet is not text" in refused(run("convert", iris_csv, "--to", "parquet", code=2))
 
 

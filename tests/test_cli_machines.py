@@ -175,6 +175,8 @@ def test_class_weights(run, data):
         (("--test", "values.csv", "--test-size", "0.5"), "--test and --test-size: give one of them"),
         (("m.joblib", "--save", "n.joblib"), "MODEL m.joblib and --save n.joblib: give one of them"),
         (("--machine", "svr", "--plot", "p.png"), "--plot: a picture shows the boundary of an svc; svr has none"),
+        (("-v", "3", "--test", "classes.csv"), "-v tests on each fold: leave --test and --test-size out"),
+        (("-",), "-: only input can be -, the standard input; name a file to write to"),
         (("m.model", "--standardize"), "a LIBSVM model file does not hold the steps scale"),
     ],
 )

@@ -48,7 +48,7 @@ def scale(file: Path, output: Path | None, restore: Path | None, save: Path | No
         if save:
             with whole_or_absent(save):
                 write_ranges(ranges, save)
-    _write(scaling.scaled(table, ranges), output, file)
+    _write(scaling.scaled(table, ranges), output)
 
 
 @click.command(cls=Work)
@@ -64,7 +64,11 @@ def convert(file: Path, output: Path | None, to: str | None, **options: Any) -> 
     require_folder(output)
     if output is None and to is None:
         raise BadInput("give OUTPUT, whose ending says the format, or --to csv or --to libsvm for stdout")
-    _write(_read(file, options, missing="keep"), output, file, to)
+    if output is not None and to is None:
+        from maxmargin.io.write import format_of
+
+        to = format_of(output)
+    _write(_read(file, options, missing="keep"), output, to)
 
 
 @click.command(cls=Work)
@@ -91,7 +95,7 @@ def subset(file: Path, count: int, output: Path | None, rest: Path | None, at_ra
     for rows, path in ((chosen, output), *([(others, rest)] if rest else [])):
         rows = np.sort(rows)
         part: Any = replace(table, X=table.X[rows], y=None if table.y is None else table.y[rows])
-        _write(part, path, file)
+        _write(part, path)
 
 
 @click.command(cls=Work)
@@ -117,7 +121,7 @@ def _read(file: Path, options: dict[str, Any], missing: str = "refuse", columns:
     return session.read(file, options["target"], drop=options["drop"], text=text, missing=missing, columns=columns)
 
 
-def _write(table: Table, output: Path | None, source: Path, to: str | None = None) -> None:
+def _write(table: Table, output: Path | None, to: str | None = None) -> None:
     """Write a table to a file, or to stdout; without an ending that says how, in the format it came in."""
     from scipy.sparse import issparse
 

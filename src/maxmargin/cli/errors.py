@@ -103,5 +103,7 @@ def whole_or_absent(path: Path) -> Iterator[None]:
 
 def require_folder(path: Path | None) -> None:
     """Refuse a path that cannot be written to now, not after the fit."""
+    if path is not None and str(path) == "-":
+        raise BadInput("-: only input can be -, the standard input; name a file to write to")
     if path is not None and not path.parent.is_dir():
         raise BadInput(f"{path}: there is no folder {path.parent}")

@@ -91,8 +91,10 @@ def _plain(value: Any) -> Any:
 # --- train ---------------------------------------------------------------------------------------------------------------------
 
 
-def report_data(report: Report, table: Table, data: Split, machine: Machine, reason: str, steps: Mapping[str, Any]) -> None:
-    """Say what is trained on."""
+def report_data(
+    report: Report, table: Table, data: Split, machine: Machine, reason: str, steps: Mapping[str, Any], n_folds: int | None = None
+) -> None:
+    """Say what is trained on, or validated on in so many folds."""
     X: Any = table.X
     text, facts = _describe(table, machine)
     report.say("data", f"{table.source}: {text}", source=table.source, n_samples=X.shape[0], n_features=X.shape[1], **facts)
@@ -102,7 +104,8 @@ def report_data(report: Report, table: Table, data: Split, machine: Machine, rea
     prepared = [text for step, text in done.items() if step in steps]
     n_train, n_test = data.X_train.shape[0], data.X_test.shape[0] if data.has_test else 0
     test = f"{n_test} set aside for the test" if data.set_aside else f"{n_test} others to test on" if n_test else "no test"
-    report.say("trained on", ", ".join([f"{n_train} samples", test, *prepared]), n_train=n_train, n_test=n_test)
+    name, how = ("validated on", f"{n_folds} folds") if n_folds else ("trained on", test)
+    report.say(name, ", ".join([f"{n_train} samples", how, *prepared]), n_train=n_train, n_test=n_test)
 
 
 def report_hint(report: Report, table: Table, machine: Machine) -> None:

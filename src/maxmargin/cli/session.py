@@ -155,8 +155,17 @@ def choose_machine(name: str | None, table: Table) -> tuple[Machine, str]:
         raise ValueError(
             f"{table.source}: the target is text, such as {str(table.y[0])!r}, and {name} needs numbers (try --machine svc)"
         )
-    if machine.task == "classes":
-        _require_classes(table, quantity)
+    if machine.task == "classes" and quantity:
+        raise ValueError(
+            f"{table.source}: the target column {quantity}, and classes are needed (use --machine svr for regression, or name "
+            "another column with --target)"
+        )
+    n_classes = len(np.unique(table.y)) if machine.task == "classes" else 0
+    if _too_many(n_classes, table.y):
+        raise ValueError(
+            f"{table.source}: {n_classes} classes for {len(table.y)} samples (is this the target column? name another with "
+            "--target; SVC in Python takes so many classes)"
+        )
     return machine, ""
 
 
@@ -167,23 +176,11 @@ def _quantity(y: NDArray[Any]) -> str:
     if type_of_target(y) == "continuous":
         return "has fractions"
     n_values = len(np.unique(y))
-    few = n_values > MANY_CLASSES and len(y) < FEW_SAMPLES * n_values
-    return f"has {n_values} different numbers in {len(y)} samples" if few else ""
+    return f"has {n_values} different numbers in {len(y)} samples" if _too_many(n_values, y) else ""
 
 
-def _require_classes(table: Table, quantity: str) -> None:
-    if quantity:
-        raise ValueError(
-            f"{table.source}: the target column {quantity}, and classes are needed (use --machine svr for regression, or name "
-            "another column with --target)"
-        )
-    assert table.y is not None
-    n_classes = len(np.unique(table.y))
-    if n_classes > MANY_CLASSES and len(table.y) < FEW_SAMPLES * n_classes:
-        raise ValueError(
-            f"{table.source}: {n_classes} classes for {len(table.y)} samples (is this the target column? name another with "
-            "--target; SVC in Python takes so many classes)"
-        )
+def _too_many(n_classes: int, y: NDArray[Any]) -> bool:
+    return n_classes > MANY_CLASSES and len(y) < FEW_SAMPLES * n_classes
 
 
 def class_weight(given: Sequence[str], y: NDArray[Any] | None) -> dict[str, Any]:

@@ -70,6 +70,8 @@ def train(file: Path | None, model: Path | None, **options: Any) -> None:
     report = Report(options["as_json"], options["quiet"])
     save = _where_to_save(model, options["save"])
     picture = _check_picture(options["plot"], options["no_plot"] or bool(file and not options["plot"]))
+    if options["cv"] and (options["test"] or options["test_size"]):
+        raise BadInput("-v tests on each fold: leave --test and --test-size out")
     table, test = session.load(file, options)
     machine, reason = session.choose_machine(options["machine"], table)
     if options["plot"] and machine.name != "svc":
@@ -79,7 +81,7 @@ def train(file: Path | None, model: Path | None, **options: Any) -> None:
     estimator = machine.make(**parameters, **_watched(machine, options["progress"]))
     pipeline = session.make_pipeline(estimator, data.X_train, _standardize(options["standardize"], save), options["impute"])
     if options["cv"]:
-        report_data(report, table, data, machine, reason, pipeline.named_steps)
+        report_data(report, table, data, machine, reason, pipeline.named_steps, options["cv"])
         report_folds(report, session.validate(pipeline, data, machine, options["cv"], options["seed"]))
         if not save:
             report.show()

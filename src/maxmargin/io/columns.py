@@ -144,14 +144,16 @@ def _as_trained(
         if name not in wanted:
             wanted.append(name)
     present = [j for j in left if j != target and (names[j] in wanted or names[j] not in columns.left_out)]
-    if missing := [name for name in wanted if name not in {names[j] for j in present}]:
-        raise DataFileError(path, f"no column {_listed(missing)}, which the model was trained on", line)
     extra = [j for j in present if names[j] not in wanted]
+    if missing := [name for name in wanted if name not in {names[j] for j in present}]:
+        others = f" (and it does not know {_listed([names[j] for j in extra])})" if extra else ""
+        raise DataFileError(path, f"no column {_listed(missing)}, which the model was trained on{others}", line)
     if target is None:
         target = next((j for j in extra if names[j] == columns.target), None)
         target = _usual_target(names, extra, last=False) if target is None else target
-    if unknown := [names[j] for j in extra if j != target]:
-        reason = f"the model was trained without the column {_listed(unknown)} (leave it out with drop, --drop)"
+    if unknown := [j for j in extra if j != target]:
+        which = " ".join(f"--drop {quoted(names[j]) if names[j] else j}" for j in unknown[:MOST_NAMES])
+        reason = f"the model was trained without the column {_listed([names[j] for j in unknown])} (leave it out: {which})"
         raise DataFileError(path, reason, line)
     found = [j for j in present if j not in extra]
     if sorted(names[j] for j in found) != sorted(wanted):
