@@ -28,7 +28,7 @@ from maxmargin import io
 from maxmargin.cli import datasets
 from maxmargin.cli.machines import MACHINES, Machine
 from maxmargin.io import Columns, Table
-from maxmargin.kernels import resolve_gamma
+from maxmargin.kernels import make_kernel
 from maxmargin.model_selection.axes import geometric_or_given, numbers
 from maxmargin.model_selection.search import C_RANGE, GAMMA_RANGE
 
@@ -365,16 +365,22 @@ def make_search(machine: Machine, template: Any, axes: Mapping[str, Any], X: Any
         return kind(**shared | grid | {"cv": cv, "scoring": scoring, "callbacks": callbacks})
     if machine.task == "novelty":
         scoring = scoring or "accuracy"
-    grid = {name: _values(name, axes.get(name, GRID[name]), template, X) for name in machine.axes}
-    if "kernel" in template.get_params() and template.kernel == "linear":
-        grid.pop("gamma", None)
+    gamma = _scale_gamma(template.kernel, X) if "gamma" in machine.axes else None
+    tuned = [name for name in machine.axes if name != "gamma" or gamma is not None]
+    grid = {name: _values(name, axes.get(name, GRID[name]), gamma or 1.0) for name in tuned}
     return GridSearchCV(template, grid, cv=cv, scoring=scoring, error_score=np.nan)
 
 
-def _values(name: str, given: Any, template: Any, X: Any) -> list[float]:
+def _scale_gamma(kernel: str, X: Any) -> float | None:
+    """What gamma="scale" is for these samples; None for a kernel without gamma."""
+    unresolved = make_kernel(kernel, "scale")
+    return getattr(unresolved.resolved(unresolved.samples(X)), "gamma", None)
+
+
+def _values(name: str, given: Any, scale_gamma: float) -> list[float]:
+    """The values along an axis of a grid; those of gamma lie around `scale_gamma`."""
     if name == "gamma":
-        unit = resolve_gamma("scale", None, template.kernel, X)
-        return geometric_or_given("gammas", given, GAMMA_RANGE, unit)
+        return geometric_or_given("gammas", given, GAMMA_RANGE, scale_gamma)
     if name in ("C", "alpha"):
         return geometric_or_given(f"{name}s", given, C_RANGE if name == "C" else ALPHA_RANGE, 1.0)
     return numbers(f"{name}s", given, zero_ok=name == "epsilon")
