@@ -25,8 +25,13 @@ LIMIT = 20.0  # seconds for one file
 MEMORY = 6 * 2**30  # bytes of address space: a small file must not need more
 LONGEST_LINE = 500  # characters of a clear message
 EXIT_CODES = (0, 2)
-CALLS = ("read", "train", "predict", "audit")
-CALLS_OF_MODELS = {".safetensors": ("load",), ".model": ("audit", "read_libsvm_model")}
+CALLS = ("read", "train", "predict", "audit", "train columns", "predict columns", "convert", "scale", "check")
+CALLS_OF = {
+    ".safetensors": ("load", "predict by it"),
+    ".model": ("audit by it", "predict by it", "read_libsvm_model"),
+    ".range": ("restore",),
+    "mixed.csv": ("train columns", "convert"),  # with text and missing values
+}
 
 
 @cache
@@ -55,6 +60,12 @@ def originals(folder: str) -> dict[str, bytes]:
         "words.csv": "a;b;c;d;class\n"
         + "\n".join(f"{row.replace(',', ';')};{'yes' if label > 0 else 'no'}" for row, label in zip(rows, y, strict=True))
         + "\n",
+        "mixed.csv": "a,b,c,d,port,member,target\n"
+        + "\n".join(
+            f"{row},{'north' if k % 3 else ''},{k % 2 == 0},{label}" for k, (row, label) in enumerate(zip(rows, y, strict=True))
+        )
+        + "\n",
+        "data.range": "x\n-1 1\n" + "\n".join(f"{k + 1} {X[:, k].min():g} {X[:, k].max():g}" for k in range(4)) + "\n",
         "c_svc.model": _model_text(model, pairs, y),
         "svr.model": "svm_type epsilon_svr\nkernel_type linear\nnr_class 2\ntotal_sv 2\nrho -0.5\nSV\n"
         + f"1 {pairs[0]}\n-1 {pairs[1]}\n",
@@ -65,11 +76,15 @@ def originals(folder: str) -> dict[str, bytes]:
     three = SVC(probability="loo").fit(X, np.digitize(X[:, 1], [-0.4, 0.4]))
     sparse = SVC(kernel="linear", calibration="isotonic", probability="loo").fit(csr_array(X), np.where(y > 0, "yes", "no"))
     svr = SVR(kernel="laplacian").fit(X.astype(np.float32), X[:, 0])
+    prepared = SVC().fit(X, y)  # as `train --impute --standardize` saves one
+    prepared.columns_ = {"features": ["a", "b", "c", "d"], "target": "target", "left_out": []}
+    prepared.preparation_ = {"impute": X.mean(axis=0), "mean": X.mean(axis=0), "scale": X.std(axis=0)}
+    prepared.save(Path(folder) / "prepared.safetensors")
     with tempfile.TemporaryDirectory() as place:  # of this process alone: another may be reading in `folder`
         path = Path(place) / "model"
         write_libsvm_model(three, path)
         contents["three.model"] = path.read_bytes()
-        for name, model in (("three", three), ("sparse", sparse), ("svr", svr)):
+        for name, model in (("three", three), ("sparse", sparse), ("svr", svr), ("prepared", prepared)):
             model.save(path)
             contents[f"{name}.safetensors"] = path.read_bytes()
     return contents
@@ -123,11 +138,16 @@ def damaged(folder: str, seed: int, number: int) -> tuple[str, str, list[str], b
     rng = np.random.default_rng([seed, number])
     files = originals(folder)
     name = sorted(files)[int(rng.integers(len(files)))]
-    calls = CALLS_OF_MODELS.get(Path(name).suffix, CALLS)
+    calls = calls_of(name)
     call = calls[int(rng.integers(len(calls)))]
     forged = name.endswith(".safetensors") and rng.integers(2)
     content, damage = (forge if forged else mutate)(rng, files[name])
     return name, call, damage, content
+
+
+def calls_of(name: str) -> tuple[str, ...]:
+    """The calls that can read the file of this name."""
+    return CALLS_OF.get(name) or CALLS_OF.get(Path(name).suffix) or CALLS
 
 
 def examine_file(folder: str, seed: int, number: int) -> tuple[str, list[str], str, list[Finding], bytes]:
@@ -197,14 +217,20 @@ def _command(path: Path, folder: Path, call: str) -> tuple[str, list[Finding]]:
 
     from maxmargin.cli.commands import maxmargin as command
 
-    if path.suffix == ".model":
-        arguments = ["audit", str(path), str(folder / "data.svm"), "-C", "1", "--epsilon", "0.1"]
-    else:
-        arguments = {
-            "train": ["train", str(path), "--no-plot", "--max-seconds", "5"],
-            "predict": ["predict", str(folder / "model.joblib"), str(path)],
-            "audit": ["audit", str(folder / "c_svc.model"), str(path), "-C", "1"],
-        }[call]
+    data, out = str(folder / "data.svm"), str(path.parent / "out.csv")
+    arguments = {
+        "train": ["train", str(path), "--max-seconds", "5"],
+        "train columns": ["train", str(path), "--max-seconds", "5", "--one-hot", "--impute", "median"],
+        "predict": ["predict", str(folder / "model.joblib"), str(path)],
+        "predict columns": ["predict", str(folder / "prepared.safetensors"), str(path)],
+        "predict by it": ["predict", str(path), data],
+        "audit": ["audit", str(folder / "c_svc.model"), str(path), "-C", "1"],
+        "audit by it": ["audit", str(path), data, "-C", "1", "--epsilon", "0.1"],
+        "convert": ["convert", str(path), out, "--one-hot"],
+        "scale": ["scale", str(path), "-o", out],
+        "check": ["check", str(path)],
+        "restore": ["scale", "-r", str(path), data, "-o", out],
+    }[call]
     result = CliRunner().invoke(command, arguments)
     check = f"{call} {path.suffix}"
     if result.exception is not None and not isinstance(result.exception, SystemExit):

@@ -429,9 +429,12 @@ def test_undamaged_files_are_read(tmp_path: Any) -> None:
     for name, content in files.originals(str(tmp_path)).items():
         path = tmp_path / f"copy of {name}"
         path.write_bytes(content)
-        for call in files.CALLS_OF_MODELS.get(path.suffix, files.CALLS):
+        for call in files.calls_of(name):
             outcome, findings = files.examine(path, tmp_path, call)
-            other_labels = (name, call) in (("words.csv", "audit"), ("three.model", "audit"))  # than those of the model or data
+            other_labels = (name, call) in (
+                ("words.csv", "audit"),
+                ("three.model", "audit by it"),
+            )  # than those of the model or data
             readable = outcome in ("done", "read") or other_labels
             assert readable, (name, call, outcome)
             assert not findings, (name, call, findings)

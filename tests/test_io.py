@@ -135,7 +135,7 @@ CSV_FAULTS = {
     "decimal comma": ("a;b;y\n1;2;0\n1,5;2;1\n", 3, "write decimal points"),
     "underscore": ("a,b,y\n1,2,0\n1_000,2,1\n", 3, "'1_000' in column 'a' is not a number"),
     "missing": ("a,b,y\n1,2,0\n1,,0\n", 3, "a missing value"),
-    "nan": ("a,b,y\n1,nan,0\n", 2, "nan in column 'b'"),
+    "nan": ("a,b,y\n1,nan,0\n", 2, "'nan' in column 'b': a missing value"),
     "inf": ("a,b,y\n1,2,0\n1,-inf,0\n", 3, "-inf in column 'b'"),
     "overflow": ("a,b,y\n1,2,0\n1,1e999,0\n", 3, "inf in column 'b'"),
     "no label": ("a,b,y\n1,2,0\n1,2,\n", 3, "no label in column 'y'"),

@@ -557,6 +557,7 @@ def make_hostile_files(folder: Path) -> None:
     (folder / "bomb.svm.gz").write_bytes(gzip.compress(b"1 1:1\n" * 2 * MILLION) * 50)
     (folder / "label.csv").write_text("1,2,a\n" * 20_000 + f"1,2,{'b' * 100_000}\n")
     (folder / "classes.csv").write_text("".join(f"{i % 7},{i % 5},{i % 1000}\n" for i in range(2000)))
+    (folder / "names.csv").write_text("".join(f"{i % 7},{i % 5},id{i % 1000}\n" for i in range(2000)))
     (folder / "large.csv").write_text("1,1e200,0\n1,2,1\n" * 4)
     (folder / "cut.joblib").write_bytes((folder / "good.joblib").read_bytes()[:900])
     (folder / "cut.gz").write_bytes(gzip.compress(CLASSIFIER.encode())[:-20])
@@ -584,7 +585,8 @@ HOSTILE = {
     "train hole": "hole, line 1: a NUL byte",
     "train bomb.svm.gz": "bomb.svm.gz: the file unpacks to more than 268,435,456 bytes",
     "train label.csv": "label.csv, line 20001: a label of 100000 characters",
-    "train classes.csv": "classes.csv: 1000 classes for 2000 samples (is this the target column?",
+    "train names.csv": "names.csv: 1000 classes for 2000 samples (is this the target column?",
+    "train classes.csv -s svc": "classes.csv: the target column has 1000 different numbers in 2000 samples, and",
     "train large.csv": "the features have values as large as 1e+200, too large to be standardised",
     "tune index.svm": "index.svm, line 2: an index beyond 100,000,000",
     "predict good.joblib pipe": f"pipe: {NOT_REGULAR}",
@@ -686,7 +688,7 @@ class Press:
 
 sys.meta_path.insert(0, Press())
 signal.signal(signal.SIGINT, {handler})
-sys.argv[1:] = ["--version"]
+sys.argv[1:] = ["train", "--dataset", "iris", "--no-plot"]
 from maxmargin.cli import main
 assert "numpy" not in sys.modules
 main()
@@ -715,11 +717,12 @@ def test_ctrl_c_is_as_it_was_after_imports() -> None:
 
 def test_ctrl_c_while_a_file_is_read(write: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     testing = pytest.importorskip("click.testing")
+    from maxmargin import io
     from maxmargin.cli import commands
 
     def interrupted(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(commands, "read_table", interrupted)
+    monkeypatch.setattr(io, "read_table", interrupted)
     result = testing.CliRunner().invoke(commands.maxmargin, ["train", str(write("d.csv", NUMBERS_CSV)), "--no-plot"])
     assert (result.exit_code, result.stderr) == (130, "interrupted\n")

@@ -113,11 +113,13 @@ ROOMS = {
     "io": Room(
         # a model file holds what a model is made of, and its reader makes an estimator of it again
         {"__init__", "calibration", "certificates", "estimators", "formulations", "kernels", "solution"},
-        {"numpy", "onnx", "safetensors", "scipy", "skl2onnx", "sklearn"},
+        {"numpy", "onnx", "pyarrow", "safetensors", "scipy", "skl2onnx", "sklearn"},
     ),
     "plots": Room({"theory"}, {"matplotlib", "numpy", "scipy", "sklearn"}),
     "cli": Room(
-        {"__init__", "audits", "callbacks", "io", "plots"}, {"click", "joblib", "matplotlib", "numpy", "scipy", "sklearn"}
+        # the last two for the values of a grid of machines that the package has no search for
+        {"__init__", "audits", "callbacks", "io", "plots", "kernels", "model_selection"},
+        {"click", "joblib", "matplotlib", "numpy", "rich", "scipy", "sklearn"},
     ),
 }
 

@@ -1,13 +1,17 @@
-"""The command line: `maxmargin train`, `tune`, `predict` and `audit`, with files in and a report out.
+"""The command line: files in, reports, models and predictions out.
 
-    commands   the commands and options, in click's terms, and the handling of errors and Ctrl-C
-    session    split, fit, measure: the steps of `train` and `tune`, one function each
+    commands   the group of all commands
+    train      `train` and `tune`; use: `predict` and `audit`; data: `scale`, `convert`, `subset` and `check`
+    options    options that several commands share, and LIBSVM's letters; machines: the table of machines by name
+    session    read, choose, split, fit, measure, search: the steps of `train` and `tune`, one function each
+    models     fitted pipelines in files; scaling: scikit-learn's scalers and LIBSVM's range files
+    report     a fitted model as text and as JSON; picture: as a picture
     datasets   the data sets that come with scikit-learn, for a first try without a file
-    report     a fitted model as text
-    picture    a fitted model as a picture
+    errors     how a command ends that cannot do its work
 
 Bad input ends in one line on stderr and exit code 2, an interrupted fit in a saved model and exit
 code 130, Ctrl-C at any other time in exit code 130. click is an extra (`pip install maxmargin[cli]`).
+The modules that click needs for `--help` import neither NumPy nor scikit-learn.
 
 May not enter: numerics. What is printed is read from public attributes of the fitted model.
 """

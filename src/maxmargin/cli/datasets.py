@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
-import numpy as np
-from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine, make_moons
+if TYPE_CHECKING:
+    from maxmargin.io import Table
 
-from maxmargin.io import Table
-
-EMBEDDED: dict[str, Callable[[], Any]] = {
-    "breast_cancer": load_breast_cancer,
-    "iris": load_iris,
-    "wine": load_wine,
-    "digits": load_digits,
-}
-NAMES = (*EMBEDDED, "moons")
+NAMES = ("breast_cancer", "iris", "wine", "digits", "moons")
 
 
 def embedded(name: str, seed: int) -> Table:
     """Return the data set `name`; its labels are the names of its classes. `seed` is the random seed of moons."""
+    import numpy as np
+    from sklearn import datasets
+
+    from maxmargin.io import Table
+
     if name == "moons":
-        X, y = make_moons(400, noise=0.25, random_state=seed)
+        X, y = datasets.make_moons(400, noise=0.25, random_state=seed)
         return Table(X, np.array(["upper", "lower"])[y], ("x", "y"), "moons")
-    bunch = EMBEDDED[name]()
+    bunch = getattr(datasets, f"load_{name}")()
     return Table(bunch.data, bunch.target_names[bunch.target], tuple(bunch.feature_names), name)

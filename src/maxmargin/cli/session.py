@@ -1,22 +1,36 @@
-"""What `maxmargin train` and `tune` do: split a table, fit a pipeline on one part, test it on the other."""
+"""What `maxmargin train` and `tune` do: read, choose a machine, split, fit a pipeline on one part, test it on the other."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import sys
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import issparse
-from sklearn.exceptions import NotFittedError
-from sklearn.model_selection import StratifiedKFold, train_test_split
+from scipy.sparse import csr_matrix, issparse
+from sklearn.base import clone, is_outlier_detector, is_regressor
+from sklearn.exceptions import FitFailedWarning, NotFittedError
+from sklearn.impute import SimpleImputer
+from sklearn.metrics import accuracy_score, mean_squared_error, r2_score
+from sklearn.model_selection import GridSearchCV, KFold, StratifiedKFold, cross_validate, train_test_split
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted
 
-from maxmargin.io import Table
+import maxmargin
+from maxmargin import io
+from maxmargin.cli import datasets
+from maxmargin.cli.machines import MACHINES, Machine
+from maxmargin.io import Columns, Table
+from maxmargin.kernels import make_kernel
+from maxmargin.model_selection.axes import geometric_or_given, numbers
+from maxmargin.model_selection.search import C_RANGE, GAMMA_RANGE
 
 DENSE_FROM = 0.5  # share of stored entries from which a sparse matrix is slower than a dense one
 LARGEST_TO_STANDARDIZE = 1e150  # largest feature value whose square fits into float64
@@ -24,6 +38,10 @@ LARGEST_TO_STANDARDIZE = 1e150  # largest feature value whose square fits into f
 # for each pair of its values would take minutes and gigabytes.
 MANY_CLASSES = 200
 FEW_SAMPLES = 10  # samples of a class, on average
+TEST_SIZE = 0.25
+#: The values of each parameter that a grid without them tries, or their number.
+GRID = {"C": 5, "gamma": 5, "nu": (0.05, 0.1, 0.2, 0.35, 0.5), "epsilon": (0.1,), "alpha": 5}
+ALPHA_RANGE = (-4.0, 1.0)  # in powers of ten
 
 
 @dataclass(frozen=True)
@@ -32,26 +50,83 @@ class Split:
 
     X_train: Any
     X_test: Any
-    y_train: NDArray[Any]
-    y_test: NDArray[Any]
+    y_train: Any  # None without labels
+    y_test: Any
     has_test: bool
+    given: tuple[Any, Any] | None = None  # all samples that were given for training, if some were set aside for the test
+
+    @property
+    def set_aside(self) -> bool:
+        """Whether the test samples were taken from those that were given for training."""
+        return self.given is not None
+
+    @property
+    def everything(self) -> Split:
+        """All samples that were given for training, in their order, without a test."""
+        X, y = self.given or (self.X_train, self.y_train)
+        return Split(X, X, y, y, has_test=False)
 
 
 @dataclass(frozen=True)
 class Fit:
-    """A fitted pipeline, its accuracies and times, and whether its fit was interrupted."""
+    """A fitted pipeline, its scores and times, and whether its fit was interrupted."""
 
     pipeline: Pipeline
     interrupted: bool
-    train_accuracy: float
-    test_accuracy: float | None
+    train_scores: Mapping[str, float]
+    test_scores: Mapping[str, float] | None
     predict_seconds: float
     n_predicted: int
 
     @property
     def machine(self) -> Any:
-        """The `SVC` at the end of the pipeline."""
+        """The machine at the end of the pipeline."""
         return self.pipeline.steps[-1][1]
+
+
+# --- read ----------------------------------------------------------------------------------------------------------------------
+
+
+def read(file: Path, target: str | None = None, **reading: Any) -> Table:
+    """Read a data file; `-` is the standard input."""
+    if str(file) == "-":
+        return io.read_table("standard input", target, file=sys.stdin.buffer, **reading)
+    return io.read_table(file, target, **reading)
+
+
+def load(file: Path | None, options: Mapping[str, Any]) -> tuple[Table, Table | None]:
+    """Read the table to train on, and the one to test on if there is one."""
+    if file is None:
+        if given := next((name for name in ("target", "test", "drop", "impute", "n_features") if options[name]), None):
+            raise ValueError(f"--{given.replace('_', '-')} is for a FILE; the embedded sets have their labels")
+        return datasets.embedded(options["dataset"] or datasets.NAMES[0], options["seed"]), None
+    if options["dataset"] is not None:
+        raise ValueError(f"FILE and --dataset {options['dataset']}: give one of them")
+    if options["test"] and options["test_size"]:
+        raise ValueError("--test and --test-size: give one of them")
+    machine = MACHINES.get(options["machine"] or "")
+    missing = "refuse" if options["impute"] is None else "keep"
+    reading = {
+        "labelled": machine is None or machine.task != "novelty",
+        "missing": missing,
+        "text": "one-hot" if options["one_hot"] else "refuse",
+        "drop": options["drop"],
+        "n_features": options["n_features"] if options["n_features"] else None,
+    }
+    table = read(file, options["target"], **reading)
+    if not options["test"]:
+        return table, None
+    width = int(table.X.shape[1])
+    if not issparse(table.X):
+        return table, read(options["test"], columns=Columns.of(table), n_features=width, missing=missing)
+    test = read(options["test"], n_features=options["n_features"])
+    width = max(width, int(test.X.shape[1]))  # a file lacks the last features if they are 0 in all of its samples
+    return _widened(table, width), _widened(test, width)
+
+
+def _widened(table: Table, width: int) -> Table:
+    X: Any = csr_matrix(table.X)
+    return replace(table, X=csr_matrix((X.data, X.indices, X.indptr), shape=(X.shape[0], width)))
 
 
 def as_trained(X: Any, *, dense: bool | None = None) -> Any:
@@ -63,42 +138,146 @@ def as_trained(X: Any, *, dense: bool | None = None) -> Any:
     return X.toarray() if dense else X
 
 
-def split(table: Table, test_size: float, seed: int) -> Split:
-    """Split a table: a stratified share `test_size` of the samples is set aside for the test, or none if it is 0."""
-    X, y = as_trained(table.X), table.y
-    if y is None:
+# --- choose --------------------------------------------------------------------------------------------------------------------
+
+
+def choose_machine(name: str | None, table: Table) -> tuple[Machine, str]:
+    """The machine of this name, or the one for the target of the table, and why; a target that does not fit is refused."""
+    machine = MACHINES[name or "svc"]
+    if machine.task == "novelty":
+        return machine, ""
+    if table.y is None:
         raise ValueError(f"{table.source}: no labels to train on")
-    if type_of_target(y) == "continuous":
+    quantity = _quantity(table.y)
+    if name is None and quantity:
+        return MACHINES["svr"], f"regression, because the target {quantity}"
+    if machine.task == "values" and table.y.dtype.kind not in "iuf":
         raise ValueError(
-            f"{table.source}: the target column has fractions, and classes are needed (name another column with --target)"
+            f"{table.source}: the target is text, such as {str(table.y[0])!r}, and {name} needs numbers (try --machine svc)"
         )
-    classes, counts = np.unique(y, return_counts=True)
-    if len(classes) > MANY_CLASSES and len(y) < FEW_SAMPLES * len(classes):
+    if machine.task == "classes" and quantity:
         raise ValueError(
-            f"{table.source}: {len(classes)} classes for {len(y)} samples (is this the target column? name another with "
+            f"{table.source}: the target column {quantity}, and classes are needed (use --machine svr for regression, or name "
+            "another column with --target)"
+        )
+    n_classes = len(np.unique(table.y)) if machine.task == "classes" else 0
+    if _too_many(n_classes, table.y):
+        raise ValueError(
+            f"{table.source}: {n_classes} classes for {len(table.y)} samples (is this the target column? name another with "
             "--target; SVC in Python takes so many classes)"
         )
+    return machine, ""
+
+
+def _quantity(y: NDArray[Any]) -> str:
+    """Why a target is a quantity and not a class; empty if it may be a class."""
+    if y.dtype.kind not in "iuf":
+        return ""
+    if type_of_target(y) == "continuous":
+        return "has fractions"
+    n_values = len(np.unique(y))
+    return f"has {n_values} different numbers in {len(y)} samples" if _too_many(n_values, y) else ""
+
+
+def _too_many(n_classes: int, y: NDArray[Any]) -> bool:
+    return n_classes > MANY_CLASSES and len(y) < FEW_SAMPLES * n_classes
+
+
+def class_weight(given: Sequence[str], y: NDArray[Any] | None) -> dict[str, Any]:
+    """The parameter class_weight, if it was given: "balanced", or CLASS=WEIGHT for classes of y."""
+    if not given:
+        return {}
+    if list(given) == ["balanced"]:
+        return {"class_weight": "balanced"}
+    if y is None:
+        raise ValueError(f"--class-weight {given[0]}: there are no classes")
+    classes = {str(label): label for label in np.unique(y)}
+    classes |= {f"+{label}": label for label in classes.values() if not isinstance(label, str)}  # LIBSVM's files have +1
+    weights = {}
+    for word in given:
+        label, equals, text = word.rpartition("=")
+        if not equals or label not in classes:
+            known = ", ".join(list(classes)[: len(np.unique(y))])
+            raise ValueError(f"--class-weight {word}: must be balanced, or CLASS=WEIGHT with one of the classes {known}")
+        try:
+            weights[classes[label]] = float(text)
+        except ValueError:
+            raise ValueError(f"--class-weight {word}: {text!r} is not a number") from None
+    return {"class_weight": weights}
+
+
+# --- split, fit, measure -------------------------------------------------------------------------------------------------------
+
+
+def split(table: Table, test: Table | None, machine: Machine, test_size: float | None, seed: int) -> Split:
+    """Take `test` for the test, or set a share of the samples aside, stratified by class; none if it is 0."""
+    X, y = as_trained(table.X), table.y
+    if machine.task == "novelty" and not _says_inliers(y):
+        y = None  # novelty is learned without labels; those that say what is an inlier are for the test
+    if test is not None:
+        _require_same_kind(table, test, machine)
+        y_test = test.y if machine.task != "novelty" or _says_inliers(test.y) else None
+        return Split(X, as_trained(test.X, dense=not issparse(X)), y, y_test, has_test=True)
     if test_size == 0:
         return Split(X, X, y, y, has_test=False)
-    if counts.min() < 2:
+    labels = None
+    if machine.task == "classes":
+        labels = np.asarray(y)
+        classes, counts = np.unique(labels, return_counts=True)
+        if counts.min() < 2:
+            regression = "--machine svr for regression, " if classes.dtype.kind in "iuf" else ""
+            raise ValueError(
+                f"{table.source}: class {classes[counts.argmin()]} has a single sample, and a "
+                f"stratified split needs two (use {regression}--test-size 0, or is this the target column?)"
+            )
+    size = TEST_SIZE if test_size is None else test_size
+    if labels is not None and min(size, 1 - size) * len(labels) < len(classes):
         raise ValueError(
-            f"{table.source}: class {classes[counts.argmin()]} has a single sample, and a "
-            "stratified split needs two (use --test-size 0, or is this the target column?)"
+            f"{table.source}: {len(labels)} samples of {len(classes)} classes are too few to set {size:g} of each class aside "
+            "(use --test-size 0, or --test)"
         )
-    X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=test_size, stratify=y, random_state=seed)
-    return Split(X_train, X_test, y_train, y_test, has_test=True)
+    train, aside = train_test_split(np.arange(X.shape[0]), test_size=size, stratify=labels, random_state=seed)
+    y_train, y_test = (None, None) if y is None else (y[train], y[aside])
+    return Split(X[train], X[aside], y_train, y_test, has_test=True, given=(X, y))
 
 
-def make_pipeline(machine: Any, X: Any, standardize: bool | None) -> Pipeline:
-    """Return a pipeline of a scaler and the machine; `standardize=None` scales dense data only."""
+def _says_inliers(y: NDArray[Any] | None) -> bool:
+    """Whether the labels are 1 for inliers and -1 for outliers."""
+    return y is not None and y.dtype.kind in "iuf" and set(np.unique(y)) <= {1, -1}
+
+
+def _require_same_kind(table: Table, test: Table, machine: Machine) -> None:
+    if machine.task != "novelty" and test.y is None:
+        raise ValueError(f"{test.source}: no labels to test with")
+    if table.y is not None and test.y is not None and not same_kind(table.y, test.y):
+        kind = "text" if test.y.dtype.kind == "U" else "numbers"
+        raise ValueError(f"{test.source}: its labels are {kind}, unlike those of {table.source}")
+
+
+def same_kind(ours: Any, theirs: Any) -> bool:
+    """Whether both label arrays are numbers or both are text, so that they can be compared."""
+    return (ours.dtype.kind in "OU") == (theirs.dtype.kind in "OU")
+
+
+def make_pipeline(machine: Any, X: Any, standardize: bool | None, impute: float | str | None = None) -> Pipeline:
+    """Return a pipeline of an imputer, a scaler and the machine; `standardize=None` scales dense data only."""
+    steps = []
+    if impute is not None:
+        strategy = {"strategy": impute} if isinstance(impute, str) else {"strategy": "constant", "fill_value": impute}
+        steps.append(("impute", SimpleImputer(**strategy, keep_empty_features=True)))
     if standardize is None:
         standardize = not issparse(X)
-    values = X.data if issparse(X) else X
-    largest = max(float(values.max(initial=0.0)), -float(values.min(initial=0.0)))
-    if standardize and largest > LARGEST_TO_STANDARDIZE:
+    if standardize:
+        _require_moderate(X)
+        steps.append(("scale", StandardScaler(with_mean=not issparse(X))))
+    return Pipeline([*steps, ("machine", machine)])
+
+
+def _require_moderate(X: Any) -> None:
+    values = np.abs(X.data if issparse(X) else X)
+    largest = float(np.nanmax(values)) if values.size and not np.isnan(values).all() else 0.0
+    if largest > LARGEST_TO_STANDARDIZE:
         raise ValueError(f"the features have values as large as {largest:.3g}, too large to be standardised: are they mistakes?")
-    scale = [("scale", StandardScaler(with_mean=not issparse(X)))] if standardize else []
-    return Pipeline([*scale, ("svc", machine)])
 
 
 def fit(pipeline: Pipeline, data: Split) -> Fit:
@@ -109,23 +288,121 @@ def fit(pipeline: Pipeline, data: Split) -> Fit:
     except KeyboardInterrupt:
         interrupted = True
         try:
-            check_is_fitted(pipeline.steps[-1][1], "support_")
+            check_is_fitted(pipeline.steps[-1][1], "status_")
         except NotFittedError:
             raise KeyboardInterrupt from None
     return measure(pipeline, data, interrupted)
 
 
-def folds(n_folds: int, seed: int) -> StratifiedKFold:
+def refit(pipeline: Pipeline, data: Split) -> Fit:
+    """Fit a copy of the pipeline on all samples that were given for training."""
+    return fit(clone(pipeline), data.everything)
+
+
+def measure(pipeline: Pipeline, data: Split, interrupted: bool = False) -> Fit:
+    """Measure the scores and the prediction time of a fitted pipeline."""
+    machine = pipeline.steps[-1][1]
+    if "callbacks" in machine.get_params():
+        machine.set_params(callbacks=None)  # a saved model must not keep the progress bar
+    start = perf_counter()
+    predicted = pipeline.predict(data.X_test)
+    seconds = perf_counter() - start
+    found = scores(machine, predicted, data.y_test)
+    return Fit(
+        pipeline=pipeline,
+        interrupted=interrupted,
+        train_scores=scores(machine, pipeline.predict(data.X_train), data.y_train) if data.has_test else found,
+        test_scores=found if data.has_test else None,
+        predict_seconds=seconds,
+        n_predicted=len(predicted),
+    )
+
+
+def scores(machine: Any, predicted: NDArray[Any], y: NDArray[Any] | None) -> dict[str, float]:
+    """How well predictions fit the labels: the accuracy of classes, R² and the mean squared error of values. Of a machine that
+    learns novelty, the share of inliers, and the accuracy if there are labels."""
+    found = {"inliers": float(np.mean(predicted == 1))} if is_outlier_detector(machine) else {}
+    if y is None:
+        return found
+    if is_regressor(machine):
+        found = {"R2": float(r2_score(y, predicted))} if len(y) > 1 else {}
+        return {**found, "MSE": float(mean_squared_error(y, predicted))}
+    return {**found, "accuracy": float(accuracy_score(y, predicted))}
+
+
+# --- cross-validate and search -------------------------------------------------------------------------------------------------
+
+
+def folds(machine: Machine, n_folds: int, seed: int) -> Any:
     """Return the splits of a cross-validation."""
-    return StratifiedKFold(n_folds, shuffle=True, random_state=seed)
+    kind = StratifiedKFold if machine.task == "classes" else KFold
+    return kind(n_folds, shuffle=True, random_state=seed)
+
+
+def validate(pipeline: Pipeline, data: Split, machine: Machine, n_folds: int, seed: int) -> dict[str, NDArray[np.float64]]:
+    """The scores on each fold of a cross-validation over all samples that were given for training."""
+
+    def score(fitted: Any, X: Any, y: Any = None) -> dict[str, float]:
+        return scores(fitted.steps[-1][1], fitted.predict(X), y)
+
+    whole = data.everything
+    found = cross_validate(
+        pipeline, whole.X_train, whole.y_train, cv=folds(machine, n_folds, seed), scoring=score, error_score="raise"
+    )
+    return {name.removeprefix("test_"): values for name, values in found.items() if name.startswith("test_")}
+
+
+def make_search(machine: Machine, template: Any, axes: Mapping[str, Any], X: Any, cv: Any, scoring: Any, callbacks: Any) -> Any:
+    """The search over a grid: the class of the package for this machine, or GridSearchCV; `axes` are values or their number."""
+    for name in axes:
+        if name not in machine.axes:
+            raise ValueError(f"--{name}s: the machine {machine.name} is tuned over {', '.join(machine.axes)}")
+    if machine.search is not None:
+        kind = getattr(maxmargin, machine.search)
+        names = set(kind().get_params())
+        shared = {name: value for name, value in template.get_params(deep=False).items() if name in names}
+        grid = {f"{name}s": value for name, value in axes.items()}
+        return kind(**shared | grid | {"cv": cv, "scoring": scoring, "callbacks": callbacks})
+    if machine.task == "novelty":
+        scoring = scoring or "accuracy"
+    gamma = _scale_gamma(template.kernel, X) if "gamma" in machine.axes else None
+    tuned = [name for name in machine.axes if name != "gamma" or gamma is not None]
+    grid = {name: _values(name, axes.get(name, GRID[name]), gamma or 1.0) for name in tuned}
+    return GridSearchCV(template, grid, cv=cv, scoring=scoring, error_score=np.nan)
+
+
+def _scale_gamma(kernel: str, X: Any) -> float | None:
+    """What gamma="scale" is for these samples; None for a kernel without gamma."""
+    unresolved = make_kernel(kernel, "scale")
+    return getattr(unresolved.resolved(unresolved.samples(X)), "gamma", None)
+
+
+def _values(name: str, given: Any, scale_gamma: float) -> list[float]:
+    """The values along an axis of a grid; those of gamma lie around `scale_gamma`."""
+    if name == "gamma":
+        return geometric_or_given("gammas", given, GAMMA_RANGE, scale_gamma)
+    if name in ("C", "alpha"):
+        return geometric_or_given(f"{name}s", given, C_RANGE if name == "C" else ALPHA_RANGE, 1.0)
+    return numbers(f"{name}s", given, zero_ok=name == "epsilon")
+
+
+def prepared(pipeline: Pipeline, X: Any) -> Any:
+    """The samples as the machine at the end of the pipeline sees them."""
+    steps = pipeline.steps[:-1]
+    return clone(Pipeline(steps)).fit_transform(X) if steps else X
 
 
 def search(pipeline: Pipeline, data: Split) -> bool:
     """Fit the search at the end of the pipeline; return whether Ctrl-C ended it early."""
+    found = pipeline.steps[-1][1]
     try:
-        pipeline.fit(data.X_train, data.y_train)
+        with warnings.catch_warnings():
+            # A point that cannot be trained, such as a nu beyond the feasible ones, is shown as missing in the report.
+            warnings.simplefilter("ignore", FitFailedWarning)
+            warnings.filterwarnings("ignore", "One or more of the test scores")
+            pipeline.fit(data.X_train, data.y_train)
     except KeyboardInterrupt:
-        if not hasattr(pipeline.steps[-1][1], "cv_results_"):
+        if not hasattr(found, "cv_results_"):
             raise KeyboardInterrupt from None
         return True
     return False
@@ -134,21 +411,4 @@ def search(pipeline: Pipeline, data: Split) -> bool:
 def with_best(pipeline: Pipeline) -> Pipeline:
     """Return the pipeline with the best machine in place of the search."""
     *steps, (_, found) = pipeline.steps
-    return Pipeline([*steps, ("svc", found.best_estimator_)])
-
-
-def measure(pipeline: Pipeline, data: Split, interrupted: bool = False) -> Fit:
-    """Measure the accuracies and the prediction time of a fitted pipeline."""
-    pipeline.steps[-1][1].set_params(callbacks=None)  # a saved model must not keep the progress bar
-    start = perf_counter()
-    predicted = pipeline.predict(data.X_test)
-    seconds = perf_counter() - start
-    accuracy = float(np.mean(predicted == data.y_test))
-    return Fit(
-        pipeline=pipeline,
-        interrupted=interrupted,
-        train_accuracy=pipeline.score(data.X_train, data.y_train) if data.has_test else accuracy,
-        test_accuracy=accuracy if data.has_test else None,
-        predict_seconds=seconds,
-        n_predicted=len(predicted),
-    )
+    return Pipeline([*steps, ("machine", found.best_estimator_)])

@@ -11,6 +11,7 @@ import stat
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -49,15 +50,24 @@ def open_bytes(path: FilePath) -> Iterator[Any]:
 def read_bytes(path: FilePath) -> bytes:
     """Return the bytes of a text file, unpacked, without its byte order mark."""
     with open_bytes(path) as file:
-        content = b"".join(_chunks(file, path))
+        return checked_bytes(file, path, most_unpacked(path))
+
+
+def most_unpacked(path: FilePath) -> int:
+    """How many bytes a file of this size may unpack to."""
+    return max(MOST_UNPACKED, MOST_TIMES_UNPACKED * os.stat(path).st_size)
+
+
+def checked_bytes(file: Any, path: FilePath, most: float = inf) -> bytes:
+    """Return the bytes of an open text file, at most `most`, without its byte order mark; `path` is for messages."""
+    content = b"".join(_chunks(file, path, most))
     if not content.strip():
         raise DataFileError(path, "the file is empty")
     return content.removeprefix(codecs.BOM_UTF8)
 
 
-def _chunks(file: Any, path: FilePath) -> Iterator[bytes]:
+def _chunks(file: Any, path: FilePath, most: float) -> Iterator[bytes]:
     """Yield the content piece by piece; content that is not text is refused before more of it is read."""
-    most = max(MOST_UNPACKED, MOST_TIMES_UNPACKED * os.stat(path).st_size)
     n_bytes, n_lines = 0, 1
     while chunk := file.read(CHUNK):
         if n_bytes == 0 and chunk.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):

@@ -34,16 +34,21 @@ class DataFileError(ValueError):
 class Table:
     """Samples read from one file.
 
-    X : float64 array (CSV) or CSR matrix (LIBSVM), shape (n_samples, n_features); finite.
+    X : float64 array (CSV, Parquet) or CSR matrix (LIBSVM), shape (n_samples, n_features); finite, except that missing values
+        are NaN where they were asked for.
     y : labels, shape (n_samples,): integers, floats or strings; None if the file has none.
     feature_names : one name per column of X; None if the file gives none.
     source : the name of the file, in printable characters.
+    target_name : the name of the label column; None if there is none.
+    left_out : the names of the columns that were dropped.
     """
 
     X: NDArray[np.float64] | csr_matrix
     y: NDArray[Any] | None
     feature_names: tuple[str, ...] | None
     source: str
+    target_name: str | None = None
+    left_out: tuple[str, ...] = ()
 
 
 def printable(text: str) -> str:

@@ -1,0 +1,228 @@
+"""The command line as LIBSVM's tools: letters, model files, range files and grids."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import joblib
+import numpy as np
+import pytest
+from scipy.sparse import random as random_sparse
+from sklearn.datasets import dump_svmlight_file, load_iris, make_classification
+
+from maxmargin.io import DataFileError, read_table
+from maxmargin.io.range_file import read_ranges
+from tests.command_line import refused, value
+
+pytest.importorskip("click")
+
+
+@pytest.fixture
+def heart(run) -> Path:
+    """Two classes, 1 and -1, as a LIBSVM file in the folder of `run`."""
+    X, y = make_classification(120, 6, n_informative=4, flip_y=0.1, random_state=0)
+    dump_svmlight_file(np.round(X, 3), 2 * y - 1, "heart", zero_based=False)
+    return Path("heart")
+
+
+@pytest.mark.parametrize(
+    ("letters", "words"),
+    [
+        ("-s 0 -t 0 -c 3", "--machine svc --kernel linear --C 3"),
+        ("-s 0 -t 2 -c 3 -g 0.2 -e 1e-4 -m 50", "--machine svc --gamma 0.2 --C 3 --tol 1e-4 --cache-size 50"),
+        ("-t 1 -d 2 -r 1 -g 0.1", "--kernel poly --degree 2 --coef0 1 --gamma 0.1"),
+        ("-t 3 -g 0.01 -h 0", "--kernel sigmoid --gamma 0.01"),
+        ("-s 1 -n 0.4", "--machine nusvc --nu 0.4"),
+        ("-s 2 -n 0.4 -h 1", "--machine one-class --nu 0.4"),
+        ("-s 3 -p 0.3", "--machine svr --epsilon 0.3"),
+        ("-s 4 -n 0.4 -c 2", "--machine nusvr --nu 0.4 --C 2"),
+        ("-w1 5 -w-1 0.5 -b 1", "--class-weight 1=5 --class-weight -1=0.5 --probability loo"),
+        ("-b 0", ""),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # the sigmoid kernel is not definite
+def test_letters_are_aliases(run, heart, letters, words):
+    run("train", *letters.split(), "-q", heart, "letters.joblib")
+    run("train", heart, *words.split(), "--save", "words.joblib", "-q")
+    ours, theirs = (joblib.load(name)[-1].get_params() for name in ("letters.joblib", "words.joblib"))
+    assert ours == theirs
+
+
+def test_h_alone_is_help(run):
+    assert run("train", "-h").stdout.startswith("Usage: ")
+    assert run("tune", "-h").stdout.startswith("Usage: ")
+
+
+@pytest.mark.parametrize(
+    "letters", ["-c 5 -g 0.2", "-c 5 -g 0.2 -w1 3", "-s 1 -n 0.3 -g 0.2", "-s 3 -c 2 -p 0.2 -t 0", "-s 2 -n 0.2 -g 0.3"]
+)
+def test_model_files_both_ways(run, heart, letters):
+    """LIBSVM reads our model and predicts as we do; we read LIBSVM's and predict as it does."""
+    svmutil = pytest.importorskip("libsvm.svmutil")
+    y, x = svmutil.svm_read_problem("heart")
+    run("train", *letters.split(), heart, "ours.model", "-q")
+    theirs = svmutil.svm_train(y, x, f"{letters} -e 1e-6 -q")
+    svmutil.svm_save_model("theirs.model", theirs)
+    for file, model in (("ours.model", svmutil.svm_load_model("ours.model")), ("theirs.model", theirs)):
+        expected, _, _ = svmutil.svm_predict(y, x, model, "-q")
+        found = run("predict", file, heart, "out.txt")
+        np.testing.assert_allclose(np.loadtxt("out.txt"), expected, atol=1e-5)
+        assert found.stdout == ""
+    pairs = zip(letters.split()[::2], letters.split()[1::2], strict=True)
+    not_stored = [word for pair in pairs if pair[0][:2] in ("-c", "-n", "-p", "-w") for word in pair]
+    assert "within" in run("audit", "theirs.model", heart, *not_stored, "--gap-tol", 1e-3).stdout
+
+
+def test_a_model_file_is_not_of_scaled_data(run, heart):
+    out = run("train", heart, "m.model").stdout
+    assert "standardised" not in value(out, "trained on")
+    assert "standardised" in value(run("train", heart, "m.joblib").stdout, "trained on")
+
+
+def test_features_that_the_training_file_lacks(run):
+    """Neither the model file nor the data say how many features there are; LIBSVM takes those that occur."""
+    svmutil = pytest.importorskip("libsvm.svmutil")
+    Path("train").write_text("1 1:1 3:0.5\n-1 2:1\n1 1:0.7\n-1 2:0.6 3:0.1\n" * 3)
+    Path("wide").write_text("1 1:1 7:0.5\n-1 2:1 9:3\n")
+    Path("narrow").write_text("1 1:1\n-1 2:1\n")
+    run("train", "-c", 1, "-g", 0.5, "train", "m.model", "-q")
+    model = svmutil.svm_load_model("m.model")
+    for name in ("wide", "narrow"):
+        _, _, expected = svmutil.svm_predict(*svmutil.svm_read_problem(name), model, "-q")
+        lines = run("predict", "m.model", name, "--decisions").stdout.splitlines()[1:]
+        found = np.array([float(line.split(",")[1]) for line in lines])
+        sign = 1 if model.get_labels()[0] == 1 else -1  # LIBSVM decides for the class that it saw first
+        np.testing.assert_allclose(sign * found, np.ravel(expected), atol=1e-6)
+    run("train", "train", "n.joblib", "-q")
+    message = refused(run("predict", "n.joblib", "wide", code=2))
+    assert "wide, line 1: an index beyond the 3 features expected" in message
+    run("train", "train", "--n-features", 9, "n.joblib", "-q")
+    run("predict", "n.joblib", "wide")
+    run("train", "train", "--test", "wide")
+
+
+def test_model_and_file_in_the_order_of_svm_predict(run, heart):
+    run("train", heart, "m.model", "-q")
+    assert "m.model is a model: MODEL comes first, then FILE" in refused(run("predict", heart, "m.model", code=2))
+
+
+# --- scale ---------------------------------------------------------------------------------------------------------------------
+
+
+def test_scale_to_a_range(run, heart):
+    run("scale", "-l", 0, "-u", 2, "-s", "range", heart, "-o", "scaled")
+    scaled, plain = (read_table(name).X.toarray() for name in ("scaled", "heart"))
+    np.testing.assert_allclose(scaled.min(axis=0), 0, atol=1e-12)
+    np.testing.assert_allclose(scaled.max(axis=0), 2)
+    expected = 2 * (plain - plain.min(axis=0)) / (plain.max(axis=0) - plain.min(axis=0))
+    np.testing.assert_allclose(scaled, expected, atol=1e-12)
+    assert run("scale", "-r", "range", heart).stdout == Path("scaled").read_text()
+
+
+def test_range_file_is_that_of_svm_scale(run):
+    """The lines of a file that svm-scale wrote, with a constant feature left out."""
+    Path("data").write_text("1 1:1 2:5 3:7\n-1 1:3 2:5 3:9\n")
+    Path("range").write_text("x\n-1 1\n1 1 3\n3 7 9\n")
+    text = run("scale", "-r", "range", "data").stdout
+    assert text == "1 1:-1 3:-1\n-1 1:1 3:1\n"
+    assert run("scale", "-s", "ours", "data").stdout == text
+    ours, theirs = read_ranges("ours"), read_ranges("range")
+    assert np.array_equal(ours.smallest, theirs.smallest, equal_nan=True)
+    assert np.array_equal(ours.largest, theirs.largest, equal_nan=True)
+    # svm-scale reads three numbers from each line until one is not; no line of ours may stop it before the last feature
+    lines = Path("ours").read_text().splitlines()
+    assert [line.split()[0] for line in lines] == ["x", "-1.0", "1", "3"]
+
+
+def test_scale_to_unit_variance_and_by_name(run, iris_csv):
+    run("scale", iris_csv, "--standard", "-s", "range", "-o", "scaled.csv")
+    scaled = read_table("scaled.csv")
+    np.testing.assert_allclose(scaled.X.mean(axis=0), 0, atol=1e-12)
+    np.testing.assert_allclose(scaled.X.std(axis=0), 1)
+    assert scaled.feature_names == read_table(iris_csv).feature_names
+    rows = [line.split(",") for line in iris_csv.read_text().splitlines()]
+    Path("turned.csv").write_text("\n".join(",".join([row[4], *row[3::-1]]) for row in rows) + "\n")
+    run("scale", "-r", "range", "turned.csv", "-o", "turned-scaled.csv")
+    assert np.array_equal(read_table("turned-scaled.csv").X, scaled.X)
+
+
+def test_scaling_keeps_the_sparse_format(run):
+    X = random_sparse(30, 5, 0.4, format="csr", random_state=0)
+    dump_svmlight_file(X, np.arange(30) % 2, "sparse.svm", zero_based=False)
+    run("scale", "sparse.svm", "-l", 0, "-o", "out.svm")
+    scaled = read_table("out.svm", n_features=5).X
+    np.testing.assert_allclose(scaled.toarray(), X.toarray() / X.toarray().max(axis=0))
+    assert scaled.nnz == X.nnz
+
+
+@pytest.mark.parametrize(
+    ("content", "line", "reason"),
+    [
+        ("-1 1\n", 1, "it begins with the line x"),
+        ("y\n-1 1\n0 1\nx\n", 1, "it scales the target too"),
+        ("x\n", 2, "'' is not 2 finite numbers"),
+        ("x\n-1 1\n1 2\n", 3, "'1 2' is not 3 finite numbers"),
+        ("x\n-1 1\n1 2 nan\n", 3, "is not 3 finite numbers"),
+        ("x\n-1 1\n1 2 3\n1 2 3\n", 4, "the index 1 is not a whole number from 1 to 100,000,000, or is there twice"),
+        ("x\n-1 1\n1e12 2 3\n", 3, "the index 1e+12 is not a whole number"),
+        ("x\n-1 1\n# columns {\n", 3, "the line of the column names is damaged"),
+        (
+            'x\n-1 1\n2 0 1\n# columns {"features": ["a"], "target": null, "left_out": []}\n',
+            None,
+            "1 columns are named, and feature 2",
+        ),
+    ],
+)
+def test_damaged_range_files(run, tmp_path, content, line, reason):
+    Path("range").write_text(content)
+    with pytest.raises(DataFileError) as caught:
+        read_ranges("range")
+    assert caught.value.line == line
+    assert reason in str(caught.value)
+    Path("data").write_text("1 1:1\n-1 1:2\n")
+    assert reason in refused(run("scale", "-r", "range", "data", code=2))
+
+
+def test_scale_refuses(run, heart):
+    assert "--lower 2 and --upper 1: the first must be smaller" in refused(run("scale", heart, "-l", 2, "-u", 1, code=2))
+    assert "--save and --restore: give one of them" in refused(run("scale", heart, "-s", "a", "-r", "b", code=2))
+    assert "absent: no such file" in refused(run("scale", heart, "-r", "absent", code=2))
+
+
+# --- grid.py -------------------------------------------------------------------------------------------------------------------
+
+
+def test_grid_of_powers_of_two(run, heart):
+    out = run("tune", "-log2c", "-1,3,2", "-log2g", "-4,0,2", "-v", 3, heart, "--scores", "s.csv").stdout
+    assert value(out, "grid") == "3 values of C x 3 values of gamma, 3 folds"
+    rows = [line.split(",")[:2] for line in Path("s.csv").read_text().splitlines()[1:]]
+    assert {(float(C), float(gamma)) for C, gamma in rows} == {(C, gamma) for C in (0.5, 2, 8) for gamma in (0.0625, 0.25, 1)}
+
+
+@pytest.mark.parametrize("exponents", ["1,2", "a,b,c", "0,10,0", "0,-5,1", "0,1e9,1"])
+def test_exponents_that_are_no_range(run, heart, exponents):
+    result = run("tune", heart, "--log2c", exponents, code=2)
+    assert "is not a range of exponents begin,end,step" in " ".join(result.stderr.split())
+
+
+def test_both_ways_to_give_a_grid(run, heart):
+    assert "--Cs and --log2c: give one of them" in refused(run("tune", heart, "--log2c", "0,2,1", "--Cs", 3, code=2))
+
+
+def test_text_labels_have_no_place_in_a_model_file(run, iris_csv):
+    message = refused(run("train", iris_csv, "m.model", code=2))
+    assert "label" in message
+    assert load_iris().target_names[0] in message
+
+
+def test_a_machine_without_samples_predicts_sparse_files(run, heart):
+    """A machine that was standardised is given dense samples, whatever the file; one that keeps no samples has no say in it."""
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+    from sklearn.svm import LinearSVC
+
+    table = read_table(heart)
+    pipeline = make_pipeline(StandardScaler(), LinearSVC()).fit(table.X.toarray(), table.y)
+    joblib.dump(pipeline, "linear.joblib")
+    labels = run("predict", "linear.joblib", heart).stdout.split()
+    assert labels == list(map(str, pipeline.predict(table.X.toarray())))
