@@ -93,8 +93,10 @@ ROOMS = {
     ),
     "io": Room(set(), {"numpy", "scipy", "sklearn"}),
     "plots": Room({"theory"}, {"matplotlib", "numpy", "scipy", "sklearn"}),
+    "playground": Room({"__init__", "io"}, {"numpy", "sklearn", "starlette", "uvicorn"}),
     "cli": Room(
-        {"__init__", "audits", "callbacks", "io", "plots"}, {"click", "joblib", "matplotlib", "numpy", "scipy", "sklearn"}
+        {"__init__", "audits", "callbacks", "io", "playground", "plots"},
+        {"click", "joblib", "matplotlib", "numpy", "scipy", "sklearn"},
     ),
 }
 

@@ -1,10 +1,11 @@
-"""The command line: `maxmargin train`, `tune`, `predict` and `audit`, with files in and a report out.
+"""The command line: `maxmargin train`, `tune`, `predict` and `audit`, with files in and a report out, and `maxmargin play`.
 
     commands   the commands and options, in click's terms, and the handling of errors and Ctrl-C
     session    split, fit, measure: the steps of `train` and `tune`, one function each
     datasets   the data sets that come with scikit-learn, for a first try without a file
     report     a fitted model as text
     picture    a fitted model as a picture
+    play       the command that opens the playground
 
 Bad input ends in one line on stderr and exit code 2, an interrupted fit in a saved model and exit
 code 130, Ctrl-C at any other time in exit code 130. click is an extra (`pip install maxmargin[cli]`).

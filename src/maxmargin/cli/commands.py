@@ -19,6 +19,7 @@ from scipy.sparse import issparse
 
 from maxmargin import SVC, SVCCV, audits
 from maxmargin.cli import INTERRUPTED, datasets, session
+from maxmargin.cli.play import play
 from maxmargin.cli.report import grid_report, report
 from maxmargin.io import DataFileError, read_table
 from maxmargin.io.bytes_and_text import open_bytes
@@ -73,6 +74,9 @@ class Interruptible(click.Group):
 @click.version_option(package_name="maxmargin", message="%(prog)s %(version)s")
 def maxmargin() -> None:
     """Exact support vector machines, each with a certificate of its optimality."""
+
+
+maxmargin.add_command(play)
 
 
 class NumbersOrCount(click.ParamType):  # type: ignore[type-arg, unused-ignore]
