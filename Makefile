@@ -2,6 +2,7 @@
 # make test     everything that must hold: lint, types, tests, sanitizers
 # make format   rewrites the sources in the style of the project; make format-check says which differ, and is part of make test
 # make coverage the tests, and which lines of src they run (TESTS=tests/test_losses.py for some of them)
+# make browser  Debian's Chromium for the tests of the playground (as root; without it they are skipped)
 # make bench    the comparison with other libraries (DATA=folder of data sets)
 # make fuzz     random problems, judged in 80-bit arithmetic (PROBLEMS=1000 or SECONDS=600, SEED=0, FROM=0, BACKEND=native)
 # make fuzz-files, make fuzz-faults   damaged files; forks, threads, signals, little memory, full disks
@@ -14,12 +15,12 @@ PYTHON_FOLDERS := src tests benchmarks docs fuzz
 CPP    := $(shell find native -name '*.?pp')
 NATIVE := $(shell find native -type f) CMakeLists.txt pyproject.toml
 
-.PHONY: demo test lint format format-check coverage types sanitize bench fuzz fuzz-files fuzz-faults pictures clean
+.PHONY: demo test lint format format-check coverage types sanitize browser bench fuzz fuzz-files fuzz-faults pictures clean
 
 demo: $(VENV)/.installed
 	$(BIN)/maxmargin train
 
-test: $(VENV)/.installed lint types sanitize
+test: $(VENV)/.installed lint types sanitize browser
 	$(BIN)/python -m pytest
 
 lint: $(VENV)/.installed format-check
@@ -47,6 +48,13 @@ sanitize: $(VENV)/.installed
 	cmake -S native/tests -B build/sanitize > /dev/null
 	cmake --build build/sanitize --parallel 2 > /dev/null
 	OMP_NUM_THREADS=2 OMP_WAIT_POLICY=passive build/sanitize/native_tests
+
+# Debian's Chromium, which the tests of the playground drive, where it may be installed.
+browser:
+	@command -v chromium > /dev/null && command -v chromedriver > /dev/null \
+	|| { test "$$(id -u)" = 0 && command -v apt-get > /dev/null && apt-get update -qq \
+	&& DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium chromium-driver > /dev/null; } \
+	|| echo "no Chromium: tests that need it are skipped (on Debian: apt-get install chromium chromium-driver)"
 
 bench: $(VENV)/.peers
 	$(BIN)/python -m benchmarks $(if $(DATA),--data $(DATA))

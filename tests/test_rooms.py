@@ -116,9 +116,10 @@ ROOMS = {
         {"numpy", "onnx", "pyarrow", "safetensors", "scipy", "skl2onnx", "sklearn"},
     ),
     "plots": Room({"theory"}, {"matplotlib", "numpy", "scipy", "sklearn"}),
+    "playground": Room({"__init__", "io"}, {"numpy", "sklearn", "starlette", "uvicorn"}),
     "cli": Room(
         # the last two for the values of a grid of machines that the package has no search for
-        {"__init__", "audits", "callbacks", "io", "plots", "kernels", "model_selection"},
+        {"__init__", "audits", "callbacks", "io", "playground", "plots", "kernels", "model_selection"},
         {"click", "joblib", "matplotlib", "numpy", "rich", "scipy", "sklearn"},
     ),
 }

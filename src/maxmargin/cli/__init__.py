@@ -7,6 +7,7 @@
     models     fitted pipelines in files; scaling: scikit-learn's scalers and LIBSVM's range files
     report     a fitted model as text and as JSON; picture: as a picture
     datasets   the data sets that come with scikit-learn, for a first try without a file
+    play       the command that opens the playground
     errors     how a command ends that cannot do its work
 
 Bad input ends in one line on stderr and exit code 2, an interrupted fit in a saved model and exit

@@ -6,6 +6,7 @@ import click
 
 from maxmargin.cli.data import check, convert, scale, subset
 from maxmargin.cli.errors import Interruptible
+from maxmargin.cli.play import play
 from maxmargin.cli.train import train, tune
 from maxmargin.cli.use import audit, predict
 
@@ -16,5 +17,5 @@ def maxmargin() -> None:
     """Exact support vector machines, each with a certificate of its optimality."""
 
 
-for command in (train, tune, predict, audit, scale, convert, subset, check):
+for command in (train, tune, predict, audit, scale, convert, subset, check, play):
     maxmargin.add_command(command)
