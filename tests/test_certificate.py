@@ -386,10 +386,10 @@ def test_a_certificate_reads_nothing_that_a_solver_has_written(
     plain = estimator.fit(X, target).certificate_
     solve_each, spoilt = training.solve_each, []
 
-    def solve_and_spoil(choice: Any, problems: Any, grams: Any, *others: Any) -> Iterator[Solution]:
-        for gram, solution in zip(grams, solve_each(choice, problems, grams, *others), strict=True):
-            spoil(gram)
-            spoilt.append(gram)
+    def solve_and_spoil(choice: Any, jobs: Any, *others: Any) -> Iterator[Solution]:
+        for job, solution in zip(jobs, solve_each(choice, jobs, *others), strict=True):
+            spoil(job.gram)
+            spoilt.append(job.gram)
             noise = np.random.default_rng(0).normal(size=solution.gradient.shape)
             yield replace(solution, gradient=solution.gradient + noise)
 

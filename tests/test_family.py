@@ -34,7 +34,7 @@ from maxmargin.formulations import (
 from maxmargin.gram import DoubledGram, ExactSums, Gram
 from maxmargin.kernels import make_kernel
 from maxmargin.samples import make_samples
-from maxmargin.solvers import block_smo
+from maxmargin.solvers import Job, block_smo
 from tests import oracle
 
 #: What the plain evaluation itself may lose, relative to the parts of the objective.
@@ -201,7 +201,7 @@ def test_a_wrong_claim_of_a_solver_is_not_believed(member: Member, lie: float) -
     gram: Gram = backend.gram(make_kernel("rbf", GAMMA), make_samples(X), np.dtype(np.float64), 10**8, (0, len(y)))
     if len(problem) > len(y):
         K, gram = np.tile(K, (2, 2)), DoubledGram(gram)
-    beta = block_smo.solve(problem, gram, backend, Stop(gap_tol=0.01), Control()).beta
+    beta = block_smo.solve(Job(problem, gram, backend, Stop(gap_tol=0.01), Control())).beta
     claim = K @ beta + problem.linear + lie * np.random.default_rng(0).uniform(-1, 1, size=len(problem))
     honest, checked = (
         certify(problem, beta, recompute(problem, beta, lambda at: ExactSums((K[at] @ beta)[None], 0.0), one), lambda: 1.0)

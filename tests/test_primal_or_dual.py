@@ -116,7 +116,7 @@ def test_auto_goes_on_in_the_dual_where_the_primal_falls_short(monkeypatch):
     whole = SVC(kernel="linear", loss="squared_hinge").fit(X, y)
     stopping = replace(
         SOLVERS["lbfgs"],
-        solve=lambda *arguments, options: choose.lbfgs.solve(*arguments, options=replace(options, max_iterations=2)),
+        solve=lambda job, options: choose.lbfgs.solve(job, replace(options, max_iterations=2)),
     )
     monkeypatch.setitem(SOLVERS, "lbfgs", stopping)
     with pytest.warns(match="solver's own rule"):

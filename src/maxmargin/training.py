@@ -19,13 +19,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from maxmargin.backends import Backend
 from maxmargin.certificates import Certificate, Gradient, certify, certify_jointly, recompute, recompute_jointly
-from maxmargin.control import Control, Stop
+from maxmargin.control import Stop
 from maxmargin.formulations import CrammerSingerProblem, DualProblem
 from maxmargin.gram import ExactSums, Gram
 from maxmargin.solution import Solution, Status
-from maxmargin.solvers import Choice, SolverOptions, go_on, solve_each
+from maxmargin.solvers import Choice, Job, SolverOptions, go_on, solve_each
 from maxmargin.solvers.separability import hulls_meet
 
 Vector = NDArray[np.float64]
@@ -56,8 +55,8 @@ class Outcome:
 class Case(ABC):
     """A problem with its kernel matrix, and the certification of its points."""
 
-    def __init__(self, problem: Any, gram: Gram) -> None:
-        self.problem, self.gram = problem, gram
+    def __init__(self, job: Job) -> None:
+        self.job, self.problem, self.gram = job, job.problem, job.gram
 
     def at_start(self, solution: Solution) -> Solution:
         """The solution at the default start of a run: the start of the problem, or zero."""
@@ -95,8 +94,10 @@ class Case(ABC):
 class BinaryCase(Case):
     """The case of a `DualProblem`; `levels` may change the levels of the model."""
 
-    def __init__(self, problem: DualProblem, gram: Gram, levels: Levels | None = None) -> None:
-        super().__init__(problem, gram)
+    problem: DualProblem
+
+    def __init__(self, job: Job, levels: Levels | None = None) -> None:
+        super().__init__(job)
         self._levels = levels
 
     def tidy(self, solution: Solution) -> Solution:
@@ -191,38 +192,34 @@ class JointCase(Case):
         return certify_jointly(self.problem, solution.beta, gradient, started)
 
 
-def make_case(problem: Any, gram: Gram, levels: Levels | None = None) -> Case:
-    return JointCase(problem, gram) if isinstance(problem, CrammerSingerProblem) else BinaryCase(problem, gram, levels)
+def make_case(job: Job, levels: Levels | None = None) -> Case:
+    return JointCase(job) if isinstance(job.problem, CrammerSingerProblem) else BinaryCase(job, levels)
 
 
 def train_each(
     choice: Choice,
     cases: Sequence[Case],
-    backend: Backend,
-    stop: Stop,
-    control: Control,
-    starts: Sequence[Vector] | None = None,
     options: SolverOptions | None = None,
     orders: Sequence[NDArray[np.intp]] | None = None,
 ) -> Iterator[Outcome]:
     """Solve several problems over one kernel matrix and yield their solutions with certificates, in their order. The arguments
     are those of `solve_each`."""
-    first = control.machine
-    problems, grams = [case.problem for case in cases], [case.gram for case in cases]
-    claims = solve_each(choice, problems, grams, backend, stop, control, starts, options, orders)
+    first = cases[0].job.control.machine if cases else 0
+    claims = solve_each(choice, [case.job for case in cases], options, orders)
     for number, (case, claim) in enumerate(zip(cases, claims, strict=True), first):
-        yield settle(choice, case, claim, backend, stop, control)
-        control.machine = number + 1
+        yield settle(choice, case, claim)
+        case.job.control.machine = number + 1
 
 
-def settle(choice: Choice, case: Case, solution: Solution, backend: Backend, stop: Stop, control: Control) -> Outcome:
+def settle(choice: Choice, case: Case, solution: Solution) -> Outcome:
     """The solution with its certificate and the status that follows from it; a better solution if the certificate contradicts the
     solver's claim."""
+    stop, control = case.job.stop, case.job.control
     solution = case.tidy(solution)
-    gradient, proof = _prove(case, solution, control)
+    gradient, proof = _prove(case, solution)
     if not proof.feasible:  # the dual value of an infeasible point bounds nothing
         solution = case.repaired(solution)
-        gradient, proof = _prove(case, solution, control)
+        gradient, proof = _prove(case, solution)
     if not solution.up_to_date:
         solution = replace(solution, gradient=gradient.values, up_to_date=True)
     best, best_proof, tol, stalls = solution, proof, stop.tol, 0
@@ -238,10 +235,10 @@ def settle(choice: Choice, case: Case, solution: Solution, backend: Backend, sto
             start = solution.gradient
         elif proof.kkt_violation <= tol and stop.gap_tol is not None:
             tol = stop.tighter(tol, proof.kkt_violation, proof.relative_gap)
-        stricter = Stop(tol, stop.gap_tol)
-        further = go_on(case.problem, case.gram.in_float64(), backend, stricter, control, solution, start)
+        stricter = replace(case.job, gram=case.gram.in_float64(), stop=Stop(tol, stop.gap_tol))
+        further = go_on(stricter, solution, start)
         solution = case.tidy(further)
-        gradient, proof = _prove(case, solution, control)
+        gradient, proof = _prove(case, solution)
         worth_it = proof.gap < PROGRESS * best_proof.gap or proof.meets(stop.tol, stop.gap_tol)
         if proof.gap < best_proof.gap or worth_it:
             best, best_proof = solution, proof
@@ -253,7 +250,7 @@ def settle(choice: Choice, case: Case, solution: Solution, backend: Backend, sto
     doubtful = status in (Status.STALLED, *OUT_OF_TIME) or not np.isfinite(best_proof.dual)
     if choice.continues and doubtful and case.is_impossible(best_proof):
         best = case.at_start(best)  # rounding has spoilt the run: w = 0 is better
-        best_proof = _prove(case, best, control)[1]
+        best_proof = _prove(case, best)[1]
     if status is Status.NOT_SEPARABLE and not _proves_inseparable(case, best):
         status = Status.STALLED
     if status.converged and stop.gap_tol is not None and not best_proof.holds(stop.gap_tol):  # rounding only
@@ -261,8 +258,8 @@ def settle(choice: Choice, case: Case, solution: Solution, backend: Backend, sto
     return Outcome(case.problem, case.gram, best if status is best.status else replace(best, status=status), best_proof)
 
 
-def _prove(case: Case, solution: Solution, control: Control) -> tuple[Gradient, Certificate]:
-    with control.clock_stopped():
+def _prove(case: Case, solution: Solution) -> tuple[Gradient, Certificate]:
+    with case.job.control.clock_stopped():
         started = time.perf_counter()
         gradient = case.gradient(solution)
         return gradient, case.certificate(solution, gradient, started)

@@ -29,7 +29,7 @@ from maxmargin.gram import AugmentedGram, Gram
 from maxmargin.kernels import FEW_FEATURES_IN_FLOAT32, KERNELS, Kernel, is_precomputed, make_kernel
 from maxmargin.samples import CsrSamples, Samples
 from maxmargin.solution import Status
-from maxmargin.solvers import FAST, SOLVERS, Choice, Solver, SolverOptions, require_known
+from maxmargin.solvers import FAST, SOLVERS, Choice, Job, Solver, SolverOptions, require_known
 from maxmargin.tasks import Fitted, Task
 from maxmargin.training import Outcome, make_case, train_each
 
@@ -141,13 +141,15 @@ class KernelMachine(Portable, CallbackSupportMixin, NestedParameters, BaseEstima
         self.solver_, self.solver_reason_ = choice.name, choice.reason
         orders = task.orders if choice.goes_by_order else None
         control.n_machines = len(task.problems) * (1 + len(folds))
+        stop = Stop(self.tol, self.gap_tol)
         with backend.session(len(samples) ** 2), control.running():
             parts = self._place(backend, samples, task, choice)
 
             def run(problems: Sequence[DualProblem], starts: list[Vector] | None) -> list[Outcome]:
-                cases = [make_case(*one, task.kept_levels) for one in zip(problems, cycle(parts))]
-                stop = Stop(self.tol, self.gap_tol)
-                trained = train_each(choice, cases, backend, stop, control, starts, options, orders)
+                begins: Sequence[Vector | None] = starts or [None] * len(problems)
+                jobs = [Job(p, part, backend, stop, control, start) for p, part, start in zip(problems, cycle(parts), begins)]
+                cases = [make_case(job, task.kept_levels) for job in jobs]
+                trained = train_each(choice, cases, options, orders)
                 outcomes = []
                 for _ in cases:
                     with tree.machine():

@@ -112,22 +112,7 @@ class KernelRegressor(MultiOutputMixin, RegressorMixin, Portable, NestedParamete
         random_state: Any = None,
         backend: str = "auto",
     ) -> None:
-        self.alpha = alpha
-        self.kernel = kernel
-        self.degree = degree
-        self.gamma = gamma
-        self.coef0 = coef0
-        self.sigma = sigma
-        self.solver = solver
-        self.tol = tol
-        self.gap_tol = gap_tol
-        self.max_iter = max_iter
-        self.max_seconds = max_seconds
-        self.cache_size = cache_size
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.random_state = random_state
-        self.backend = backend
+        self._store(locals())
 
     # --- fit ------------------------------------------------------------------------------------------------------
 

@@ -66,23 +66,7 @@ class OneClassSVM(OutlierMixin, KernelMachine):  # type: ignore[misc]
         backend: str = "auto",
         warm_start: bool = False,
     ) -> None:
-        self.kernel = kernel
-        self.degree = degree
-        self.gamma = gamma
-        self.coef0 = coef0
-        self.tol = tol
-        self.nu = nu
-        self.shrinking = shrinking
-        self.cache_size = cache_size
-        self.verbose = verbose
-        self.max_iter = max_iter
-        self.sigma = sigma
-        self.gap_tol = gap_tol
-        self.max_seconds = max_seconds
-        self.callbacks = callbacks
-        self.solver = solver
-        self.backend = backend
-        self.warm_start = warm_start
+        self._store(locals())
 
     @with_callbacks  # type: ignore[untyped-decorator]
     def fit(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, Self
 
@@ -11,6 +12,10 @@ SEPARATOR = "__"
 class NestedParameters:
     """A mixin for estimators with parameters that are immutable objects. scikit-learn would change such an object in place; here
     it is replaced, so that estimators that share it are not affected."""
+
+    def _store(self, parameters: Mapping[str, Any]) -> None:
+        """Store the arguments of a constructor, given its `locals()`, as scikit-learn expects them: by name and unchanged."""
+        self.__dict__.update({name: value for name, value in parameters.items() if name != "self"})
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The parameters by name; if `deep`, those of a kernel or loss object too."""

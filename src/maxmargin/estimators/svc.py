@@ -155,33 +155,7 @@ class SVC(KernelClassifier):
         warm_start: bool = False,
         calibration: str = "sigmoid",
     ) -> None:
-        self.C = C
-        self.kernel = kernel
-        self.degree = degree
-        self.gamma = gamma
-        self.coef0 = coef0
-        self.shrinking = shrinking
-        self.probability = probability
-        self.tol = tol
-        self.cache_size = cache_size
-        self.class_weight = class_weight
-        self.verbose = verbose
-        self.max_iter = max_iter
-        self.decision_function_shape = decision_function_shape
-        self.break_ties = break_ties
-        self.random_state = random_state
-        self.loss = loss
-        self.sigma = sigma
-        self.fit_intercept = fit_intercept
-        self.gap_tol = gap_tol
-        self.max_seconds = max_seconds
-        self.callbacks = callbacks
-        self.solver = solver
-        self.solver_options = solver_options
-        self.multi_class = multi_class
-        self.backend = backend
-        self.warm_start = warm_start
-        self.calibration = calibration
+        self._store(locals())
 
     def _check_parameters(self) -> None:
         validation.positive("C", self.C, infinite_ok="hard margin", hint=" (use C=numpy.inf for a hard margin)")
@@ -298,29 +272,7 @@ class NuSVC(KernelClassifier):
         warm_start: bool = False,
         calibration: str = "sigmoid",
     ) -> None:
-        self.nu = nu
-        self.kernel = kernel
-        self.degree = degree
-        self.gamma = gamma
-        self.coef0 = coef0
-        self.shrinking = shrinking
-        self.probability = probability
-        self.tol = tol
-        self.cache_size = cache_size
-        self.class_weight = class_weight
-        self.verbose = verbose
-        self.max_iter = max_iter
-        self.decision_function_shape = decision_function_shape
-        self.break_ties = break_ties
-        self.random_state = random_state
-        self.sigma = sigma
-        self.gap_tol = gap_tol
-        self.max_seconds = max_seconds
-        self.callbacks = callbacks
-        self.solver = solver
-        self.backend = backend
-        self.warm_start = warm_start
-        self.calibration = calibration
+        self._store(locals())
 
     def _check_parameters(self) -> None:
         validation.share("nu", self.nu)

@@ -100,26 +100,7 @@ class SVR(KernelRegression):
         backend: str = "auto",
         warm_start: bool = False,
     ) -> None:
-        self.kernel = kernel
-        self.degree = degree
-        self.gamma = gamma
-        self.coef0 = coef0
-        self.tol = tol
-        self.C = C
-        self.epsilon = epsilon
-        self.shrinking = shrinking
-        self.cache_size = cache_size
-        self.verbose = verbose
-        self.max_iter = max_iter
-        self.loss = loss
-        self.sigma = sigma
-        self.fit_intercept = fit_intercept
-        self.gap_tol = gap_tol
-        self.max_seconds = max_seconds
-        self.callbacks = callbacks
-        self.solver = solver
-        self.backend = backend
-        self.warm_start = warm_start
+        self._store(locals())
 
     def _check_parameters(self) -> None:
         validation.positive("C", self.C, hint=FINITE)
@@ -175,24 +156,7 @@ class NuSVR(KernelRegression):
         backend: str = "auto",
         warm_start: bool = False,
     ) -> None:
-        self.nu = nu
-        self.C = C
-        self.kernel = kernel
-        self.degree = degree
-        self.gamma = gamma
-        self.coef0 = coef0
-        self.shrinking = shrinking
-        self.tol = tol
-        self.cache_size = cache_size
-        self.verbose = verbose
-        self.max_iter = max_iter
-        self.sigma = sigma
-        self.gap_tol = gap_tol
-        self.max_seconds = max_seconds
-        self.callbacks = callbacks
-        self.solver = solver
-        self.backend = backend
-        self.warm_start = warm_start
+        self._store(locals())
 
     def _check_parameters(self) -> None:
         validation.positive("C", self.C, hint=FINITE)

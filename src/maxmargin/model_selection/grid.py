@@ -15,7 +15,7 @@ import queue
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,13 +23,12 @@ from numpy.typing import NDArray
 from maxmargin.backends import Backend
 from maxmargin.certificates import combine
 from maxmargin.control import Control, Stop
-from maxmargin.formulations import DualProblem
 from maxmargin.gram import Gram, rounding_of_distances
 from maxmargin.kernels import Kernel, NamedKernel
 from maxmargin.model_selection.answers import Answer, Answers
 from maxmargin.samples import Samples
 from maxmargin.solution import Solution, Status
-from maxmargin.solvers import FAST, block_smo
+from maxmargin.solvers import FAST, Job, block_smo
 from maxmargin.tasks import Task
 from maxmargin.training import Outcome, make_case, settle
 
@@ -173,13 +172,15 @@ class Grid:
                 continue
             started = time.perf_counter()
             task = self.task(fold, point)
-            if last is None:
+            if point == 0:
                 parts = task.parts(gram)
-                claims = [self._begin(*one, control) for one in zip(task.problems, parts, strict=True)]
+            jobs = [Job(*one, self.backend, self.stop, control) for one in zip(task.problems, parts, strict=True)]
+            if last is None:
+                claims = [self._begin(job) for job in jobs]
             else:
-                claims = [self._go_on(*one, control) for one in zip(task.problems, parts, last, strict=True)]
-            cases = [make_case(*one, task.kept_levels) for one in zip(task.problems, parts, strict=True)]
-            outcomes = [settle(FAST, *one, self.backend, self.stop, control) for one in zip(cases, claims, strict=True)]
+                claims = [self._go_on(job, before) for job, before in zip(jobs, last, strict=True)]
+            cases = [make_case(job, task.kept_levels) for job in jobs]
+            outcomes = [settle(FAST, *one) for one in zip(cases, claims, strict=True)]
             trouble = [one.solution.status for one in outcomes if not one.solution.status.converged]
             if trouble and control.ended() is not None:  # the fit was ended early
                 return
@@ -193,10 +194,10 @@ class Grid:
             last = outcomes
             yield Fit(k, point, fold, score, gap, status, fitted - started, time.perf_counter() - fitted)
 
-    def _begin(self, problem: DualProblem, gram: Gram, control: Control) -> Solution:
+    def _begin(self, job: Job) -> Solution:
         """Solve the first problem of a chain: from zero or, if C is so small that most duals end at a bound, from the point to
         which two steps of Frank and Wolfe's method lead. In the first step a few support vectors stand for all."""
-        start = known = None
+        problem, gram = job.problem, job.gram
         if problem.shift is None and gram.remembers:
             point = problem.vertex(problem.linear)
             for share in (SHARE_OF_FIRST_GUESS, 1.0):
@@ -206,14 +207,13 @@ class Grid:
                 if share < 1.0:
                     point = problem.vertex(gradient)
             if problem.violation(point, gradient) < problem.violation(np.zeros(len(problem)), problem.linear):
-                start, known = point, (point, gradient)
-        return block_smo.solve(problem, gram, self.backend, self.stop, control, start, known)
+                job = replace(job, start=point, known=(point, gradient))
+        return block_smo.solve(job)
 
-    def _go_on(self, problem: DualProblem, gram: Gram, last: Outcome, control: Control) -> Solution:
+    def _go_on(self, job: Job, last: Outcome) -> Solution:
         """Solve the next problem of a chain from the solution of the one before; in float64 if that was in float64."""
-        before, beta, gradient = last.problem, last.solution.beta, last.solution.gradient
-        if last.solution.arithmetic.startswith("float64"):
-            gram = gram.in_float64()
+        problem, before, beta, gradient = job.problem, last.problem, last.solution.beta, last.solution.gradient
+        gram = job.gram.in_float64() if last.solution.arithmetic.startswith("float64") else job.gram
         start, r = problem.carry_over(before, beta, gradient)
         known = r * beta, problem.gradient_at_multiple(r, before, beta, gradient)
-        return block_smo.solve(problem, gram, self.backend, self.stop, control, start, known)
+        return block_smo.solve(replace(job, gram=gram, start=start, known=known))

@@ -43,6 +43,7 @@ GAMMA_RANGE = (-2.5, 2.0)
 BEST_POSSIBLE = 1.0  # the largest possible score of accuracy, R^2 and all other named scorers, except UNBOUNDED_SCORES
 UNBOUNDED_SCORES = ("mutual_info_score", "positive_likelihood_ratio")
 ROUNDING = 1e-12  # rounding error of a mean score
+SHARED = ("kernel", "degree", "coef0", "loss", "fit_intercept", "tol", "gap_tol", "cache_size", "backend")
 BEST = ("best_estimator_", "best_index_", "best_score_", "best_params_")
 
 
@@ -308,41 +309,10 @@ class SVCCV(ClassifierMixin, GridSearch):  # type: ignore[misc]
         verbose: bool = False,
         backend: str = "auto",
     ) -> None:
-        self.Cs = Cs
-        self.gammas = gammas
-        self.cv = cv
-        self.scoring = scoring
-        self.refit = refit
-        self.reject_hopeless = reject_hopeless
-        self.kernel = kernel
-        self.degree = degree
-        self.coef0 = coef0
-        self.loss = loss
-        self.class_weight = class_weight
-        self.multi_class = multi_class
-        self.fit_intercept = fit_intercept
-        self.tol = tol
-        self.gap_tol = gap_tol
-        self.cache_size = cache_size
-        self.max_seconds = max_seconds
-        self.callbacks = callbacks
-        self.verbose = verbose
-        self.backend = backend
+        self._store(locals())
 
     def _template(self) -> SVC:
-        return SVC(
-            kernel=self.kernel,
-            degree=self.degree,
-            coef0=self.coef0,
-            loss=self.loss,
-            class_weight=self.class_weight,
-            multi_class=self.multi_class,
-            fit_intercept=self.fit_intercept,
-            tol=self.tol,
-            gap_tol=self.gap_tol,
-            cache_size=self.cache_size,
-            backend=self.backend,
-        )
+        return SVC(**{name: getattr(self, name) for name in (*SHARED, "class_weight", "multi_class")})
 
     def _learning(self, y: Any) -> _Learning:
         if self.multi_class == JOINT_STRATEGY:
@@ -392,38 +362,10 @@ class SVRCV(RegressorMixin, GridSearch):  # type: ignore[misc]
         verbose: bool = False,
         backend: str = "auto",
     ) -> None:
-        self.Cs = Cs
-        self.gammas = gammas
-        self.epsilons = epsilons
-        self.cv = cv
-        self.scoring = scoring
-        self.refit = refit
-        self.reject_hopeless = reject_hopeless
-        self.kernel = kernel
-        self.degree = degree
-        self.coef0 = coef0
-        self.loss = loss
-        self.fit_intercept = fit_intercept
-        self.tol = tol
-        self.gap_tol = gap_tol
-        self.cache_size = cache_size
-        self.max_seconds = max_seconds
-        self.callbacks = callbacks
-        self.verbose = verbose
-        self.backend = backend
+        self._store(locals())
 
     def _template(self) -> SVR:
-        return SVR(
-            kernel=self.kernel,
-            degree=self.degree,
-            coef0=self.coef0,
-            loss=self.loss,
-            fit_intercept=self.fit_intercept,
-            tol=self.tol,
-            gap_tol=self.gap_tol,
-            cache_size=self.cache_size,
-            backend=self.backend,
-        )
+        return SVR(**{name: getattr(self, name) for name in SHARED})
 
     def _more_axes(self) -> dict[str, list[float]]:
         return {"epsilon": numbers("epsilons", self.epsilons, zero_ok=True)}

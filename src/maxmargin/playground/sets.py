@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from sklearn.datasets import load_iris, make_blobs, make_circles, make_moons
 from sklearn.preprocessing import scale
 
+from maxmargin.io.columns import Reading
 from maxmargin.io.delimited import parse_csv
 from maxmargin.io.table import DataFileError, Table
 from maxmargin.playground.task import LARGEST_COORDINATE, MOST_CLASSES, MOST_POINTS
@@ -106,7 +107,7 @@ def read_set(content: bytes, name: str, columns: Sequence[int] = (), standardise
     Labels of few kinds are classes, and two features are the coordinates. Numbers of many kinds are the targets of a regression,
     drawn over one feature. With `standardise`, features get mean 0 and variance 1.
     """
-    table = parse_csv(content.removeprefix(codecs.BOM_UTF8), name)
+    table = parse_csv(content.removeprefix(codecs.BOM_UTF8), name, Reading())
     X, labels = np.asarray(table.X), np.asarray(table.y)
     if len(X) > MOST_POINTS:
         raise DataFileError(name, f"{len(X)} rows are too many to draw (take a sample of at most {MOST_POINTS})")

@@ -1,7 +1,7 @@
 """The solvers, which minimise a DualProblem.
 
-A solver sees a problem, a Gram, a backend and a stopping rule. It never sees y or X, prints nothing, issues no warnings, and does
-not import scikit-learn.
+A solver gets a `Job`: a problem, a Gram, a backend and a stopping rule. It never sees y or X, prints nothing, issues no
+warnings, and does not import scikit-learn.
 
     block-smo      decomposition with second-order SMO               the dual, any kernel: the fast one
     crammer-singer decomposition of a CrammerSingerProblem           the dual of all classes at once
@@ -21,18 +21,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from maxmargin.backends import Backend
-from maxmargin.control import Control, Stop
-from maxmargin.formulations import CrammerSingerProblem, DualProblem
-from maxmargin.gram import Gram
+from maxmargin.formulations import CrammerSingerProblem
 from maxmargin.solution import Solution, Status, Trace
 from maxmargin.solvers import block_smo, crammer_singer
 from maxmargin.solvers.choose import HARD_MARGIN, SOLVERS, Choice, Situation, Solver, choose_solver, require_known
+from maxmargin.solvers.job import Job
 from maxmargin.solvers.options import SolverOptions, make_options
 
 Vector = NDArray[np.float64]
@@ -46,97 +43,68 @@ JOINT = Choice("crammer-singer", "crammer-singer, the solver of the dual of a ma
 
 def solve_each(
     choice: Choice,
-    problems: Sequence[DualProblem],
-    grams: Sequence[Gram],
-    backend: Backend,
-    stop: Stop,
-    control: Control,
-    starts: Sequence[Vector] | None = None,
+    jobs: Sequence[Job],
     options: SolverOptions | None = None,
     orders: Sequence[NDArray[np.intp]] | None = None,
 ) -> Iterator[Solution]:
-    """Yield the solutions of several problems over one kernel matrix, in their order, from `starts` or, without them, from the
-    start of each problem. `orders`, repeated as often as necessary, are the orders in which a solver that depends on the order of
+    """Yield the solutions of several problems over one kernel matrix, in their order; the jobs differ in problem, part of the
+    matrix and start only. `orders`, repeated as often as necessary, are the orders in which a solver that depends on the order of
     the variables sees them.
 
     Small problems are solved ahead, many at a time, because each of them occupies only one core; but not if the steps are
     limited, because the limit is for all problems together. When the fit has to end, the remaining problems stay at zero.
     """
-    may_batch = choice.name == "block-smo" and not control.limits_steps
     ahead: dict[int, Solution] = {}
-    first = control.machine
-    for index, (problem, gram) in enumerate(zip(problems, grams, strict=True)):
-        if may_batch and index % PROBLEMS_AT_ONCE == 0:
-            some = slice(index, index + PROBLEMS_AT_ONCE)
-            control.begin_turn(first + index, len(problems[some]))
-            if control.ended() is None:
-                begin = None if starts is None else starts[some]
-                ahead = block_smo.solve_small(problems[some], grams[some], backend, stop, control, begin)
+    first = jobs[0].control.machine if jobs else 0
+    for index, job in enumerate(jobs):
+        control = job.control
+        if choice.name == "block-smo" and not control.limits_steps and index % PROBLEMS_AT_ONCE == 0:
+            some = jobs[index : index + PROBLEMS_AT_ONCE]
+            control.begin_turn(first + index, len(some))
+            ahead = block_smo.solve_small(some) if control.ended() is None else {}
         control.begin_turn(first + index)
         solution = ahead.pop(index % PROBLEMS_AT_ONCE, None)
         if solution is not None and solution.status.converged:
             control.report(0, solution.violation, solution.trace.relative_gap(), 1.0)
             yield solution
         elif solution is not None and solution.steps:
-            yield go_on(problem, gram, backend, stop, control, solution, solution.gradient)
+            yield go_on(job, solution, solution.gradient)
         elif (ended := control.ended()) is not None:
-            yield _untouched(problem, ended, None if starts is None else starts[index])
+            yield _untouched(job, ended)
         else:
-            start = None if starts is None else starts[index]
-            order = None if orders is None else orders[index % len(orders)]
-            yield _solve_one(choice, problem, gram, backend, stop, control, start, options, order)
+            yield _solve_one(choice, job, options, None if orders is None else orders[index % len(orders)])
 
 
-def go_on(
-    problem: Any,
-    gram: Gram,
-    backend: Backend,
-    stop: Stop,
-    control: Control,
-    solution: Solution,
-    gradient: NDArray[np.float64],
-) -> Solution:
+def go_on(job: Job, solution: Solution, gradient: NDArray[np.float64]) -> Solution:
     """Continue from a solution, given its recomputed gradient, with the fast solver for this kind of problem."""
-    known = solution.beta, gradient
-    solver = crammer_singer.solve if isinstance(problem, CrammerSingerProblem) else block_smo.solve
-    further = solver(problem, gram, backend, stop, control, solution.beta, known)
+    solve = crammer_singer.solve if isinstance(job.problem, CrammerSingerProblem) else block_smo.solve
+    further = solve(replace(job, start=solution.beta, known=(solution.beta, gradient)))
     return replace(further, steps=solution.steps + further.steps, trace=solution.trace.followed_by(further.trace))
 
 
-def _solve_one(
-    choice: Choice,
-    problem: DualProblem,
-    gram: Gram,
-    backend: Backend,
-    stop: Stop,
-    control: Control,
-    start: Vector | None,
-    options: SolverOptions | None,
-    order: NDArray[np.intp] | None,
-) -> Solution:
+def _solve_one(choice: Choice, job: Job, options: SolverOptions | None, order: NDArray[np.intp] | None) -> Solution:
     solver = Solver(crammer_singer.solve) if choice is JOINT else SOLVERS[choice.name]
     told = {"options": options} if options is not None and solver.takes_options else {}
-    if not np.isfinite(stop.tol) and choice.name not in FAST_SOLVERS:
-        stop = replace(stop, tol=FINITE_TOL)
+    if not np.isfinite(job.stop.tol) and choice.name not in FAST_SOLVERS:
+        job = replace(job, stop=replace(job.stop, tol=FINITE_TOL))
     if order is not None and solver.goes_by_order:
-        own_start = None if start is None else start[order]
-        seen = solver.solve(
-            problem.restrict(order), gram.subset(order.astype(np.int32)), backend, stop, control, own_start, **told
-        )
-        back = np.argsort(order)
-        solution = replace(seen, beta=seen.beta[back], gradient=seen.gradient[back])
+        start = None if job.start is None else job.start[order]
+        seen = replace(job, problem=job.problem.restrict(order), gram=job.gram.subset(order.astype(np.int32)), start=start)
+        solution, back = solver.solve(seen, **told), np.argsort(order)
+        solution = replace(solution, beta=solution.beta[back], gradient=solution.gradient[back])
     else:
-        solution = solver.solve(problem, gram, backend, stop, control, start, **told)
-    if solution.status.converged or choice.then is None or control.ended() is not None:
+        solution = solver.solve(job, **told)
+    if solution.status.converged or choice.then is None or job.control.ended() is not None:
         return solution
-    further = SOLVERS[choice.then].solve(problem, gram, backend, stop, control, solution.beta)
+    further = SOLVERS[choice.then].solve(replace(job, start=solution.beta))
     return replace(further, steps=solution.steps + further.steps)
 
 
-def _untouched(problem: DualProblem, status: Status, start: Vector | None) -> Solution:
+def _untouched(job: Job, status: Status) -> Solution:
     """The start of a problem as its solution: there was no time to solve it."""
+    problem = job.problem
     beta = np.zeros_like(problem.linear) if problem.start is None else problem.start
-    beta = beta if start is None else problem.feasible(start)
+    beta = beta if job.start is None else problem.feasible(job.start)
     return Solution(beta, problem.linear.copy(), status, np.inf, 0, Trace(), "none", up_to_date=not beta.any())
 
 
@@ -146,6 +114,7 @@ __all__ = [
     "JOINT",
     "SOLVERS",
     "Choice",
+    "Job",
     "Situation",
     "Solver",
     "SolverOptions",

@@ -41,6 +41,7 @@ from maxmargin.control import Control, Stop
 from maxmargin.formulations import DualProblem
 from maxmargin.gram import Gram
 from maxmargin.solution import Solution, Status, Trace
+from maxmargin.solvers.job import Job
 from maxmargin.solvers.record import STEPS_AT_ONCE, Record
 from maxmargin.solvers.separability import hulls_meet
 
@@ -72,26 +73,17 @@ LEAST_TOLERANCE = 1e-15  # smallest tolerance, relative to the terms of a gradie
 NEGATIVE_CURVATURE = 1e-6  # relative negative curvature that rounding does not explain
 
 
-def solve(
-    problem: DualProblem,
-    gram: Gram,
-    backend: Backend,
-    stop: Stop,
-    control: Control,
-    start: Vector | None = None,
-    known: tuple[Vector, Vector] | None = None,
-) -> Solution:
-    """Minimise `problem` over the kernel matrix `gram` from `start` (None: from the problem's own start). `known` is a point near
-    the start and the gradient at that point; by default the point is zero, where the gradient is the linear term."""
-    beta = _start(problem, gram) if start is None else problem.feasible(start)
-    near, gradient = (np.zeros(len(problem)), problem.linear) if known is None else known
-    point = backend.place(problem, gram, near.copy(), gradient.copy())
+def solve(job: Job) -> Solution:
+    problem, gram = job.problem, job.gram
+    beta = _start(problem, gram) if job.start is None else problem.feasible(job.start)
+    near, gradient = (np.zeros(len(problem)), problem.linear) if job.known is None else job.known
+    point = job.backend.place(problem, gram, near.copy(), gradient.copy())
     point.move(np.arange(len(problem), dtype=np.int32), beta)
-    run = _Run(point, backend, stop, control)
+    run = _Run(point, job.backend, job.stop, job.control)
     if gram.is_tile and problem.shift is None:
         status = _solve_whole(run)
     elif len(problem) <= TILE and gram.dtype == np.float64:
-        status = _solve_one_tile(run, POLISHED_VIOLATION if np.isfinite(stop.tol) else None)
+        status = _solve_one_tile(run, POLISHED_VIOLATION if np.isfinite(job.stop.tol) else None)
     else:
         status = run.iterate()
     run.point.gram.release()
@@ -167,35 +159,31 @@ def _solve_one_tile(run: _Run, polish: float | None = None) -> Status:
             return run.control.ended() or Status.STALLED
 
 
-def solve_small(
-    problems: Sequence[DualProblem],
-    grams: Sequence[Gram],
-    backend: Backend,
-    stop: Stop,
-    control: Control,
-    starts: Sequence[Vector] | None = None,
-) -> dict[int, Solution]:
-    """Solve the problems that fit into one tile each, side by side, from `starts` or from zero. The solutions are returned by the
-    number of the problem; one that needs the full solver has the status STOPPED_BY_OPTION, or is missing.
+def solve_small(jobs: Sequence[Job]) -> dict[int, Solution]:
+    """Solve the problems that fit into one tile each, side by side; the jobs differ in problem, kernel matrix and start only. The
+    solutions are returned by the number of the job; one that needs the full solver has the status STOPPED_BY_OPTION, or is
+    missing.
 
     A float32 tile suffices where rounding errors stay below tol: its entries are off by KERNEL_ROUNDING, independently, so the
     gradient is off by about KERNEL_ROUNDING |beta|.
     """
-    small = [i for i, problem in enumerate(problems) if len(problem) <= LARGEST_TILE and _batchable(problem)]
+    stop, control = jobs[0].stop, jobs[0].control
+    small = [i for i, job in enumerate(jobs) if len(job.problem) <= LARGEST_TILE and _batchable(job.problem)]
     if not small or not np.isfinite(stop.tol):
         return {}
+    grams = [jobs[i].gram for i in small]
     exact = grams[0].dtype == np.float64
     tolerance = stop.tol if exact else INNER_REDUCTION * stop.tol
-    joined = DualProblem.join([problems[i] for i in small])
-    ends = np.cumsum([len(problems[i]) for i in small])
+    joined = DualProblem.join([jobs[i].problem for i in small])
+    ends = np.cumsum([len(jobs[i].problem) for i in small])
     beta, gradient = np.zeros(len(joined)), joined.linear.copy()
-    if starts is not None:
-        for i, part in zip(small, _parts(ends), strict=True):
-            beta[part] = problems[i].feasible(starts[i])
+    for i, part in zip(small, _parts(ends), strict=True):
+        if jobs[i].start is not None:
+            beta[part] = jobs[i].problem.feasible(jobs[i].start)
             support = support_of(beta[part])
-            add_to_gradient(problems[i], grams[i], gradient[part], support, beta[part][support])
-    results = backend.inner.solve_each(
-        [grams[i] for i in small],
+            add_to_gradient(jobs[i].problem, jobs[i].gram, gradient[part], support, beta[part][support])
+    results = jobs[0].backend.inner.solve_each(
+        grams,
         Part(joined, beta, gradient),
         ends,
         tolerance,

@@ -9,10 +9,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from maxmargin.control import Control, Stop
-from maxmargin.formulations import DualProblem
 from maxmargin.gram import Gram
 from maxmargin.solution import Solution, Status
+from maxmargin.solvers.job import Job
 from maxmargin.solvers.record import Record
 from maxmargin.solvers.separability import hulls_meet
 
@@ -31,17 +30,17 @@ def kernel_matrix(gram: Gram, shift: Vector | None) -> Matrix:
 class Course:
     """The course of one run: its trace, its steps, and the reasons to end it."""
 
-    def __init__(self, problem: DualProblem, gram: Gram, stop: Stop, control: Control) -> None:
-        self._problem, self._stop, self._control = problem, stop, control
-        self._largest_diagonal = float(gram.diagonal().max())
-        self._record = Record(len(problem), stop, control)
+    def __init__(self, job: Job) -> None:
+        self._problem, self._start, self._stop, self._control = job.problem, job.start, job.stop, job.control
+        self._largest_diagonal = float(job.gram.diagonal().max())
+        self._record = Record(len(job.problem), job.stop, job.control)
         self._steps = 0
 
-    def begin(self, start: Vector | None) -> Vector:
-        """The point to begin from: `start` made feasible, or the problem's own, or zero."""
-        if start is not None:
-            return self._problem.feasible(start)
-        return np.zeros(len(self._problem)) if self._problem.start is None else self._problem.start.copy()
+    def begin(self) -> Vector:
+        """The point to begin from: the start of the job made feasible, or the problem's own, or zero."""
+        if self._start is not None:
+            return np.asarray(self._problem.feasible(self._start))
+        return np.zeros(len(self._problem)) if self._problem.start is None else np.array(self._problem.start)
 
     def step(self, count: int = 1) -> bool:
         """Count steps; return whether the run has to end."""

@@ -22,11 +22,10 @@ import itertools
 import numpy as np
 from numpy.typing import NDArray
 
-from maxmargin.backends import NEVER, Backend, Limit, Part
-from maxmargin.control import Control, Stop
+from maxmargin.backends import NEVER, Limit, Part
 from maxmargin.formulations import CrammerSingerProblem
-from maxmargin.gram import Gram
 from maxmargin.solution import Solution, Status
+from maxmargin.solvers.job import Job
 from maxmargin.solvers.record import STEPS_AT_ONCE, Record
 
 Matrix = NDArray[np.float64]
@@ -46,24 +45,15 @@ MOST_TIGHTENINGS = 12  # times that tol is lowered because the gap is too large
 LEAST_TOLERANCE = 1e-15  # smallest tolerance, relative to the terms of a gradient: smaller differences are rounding
 
 
-def solve(
-    problem: CrammerSingerProblem,
-    gram: Gram,
-    backend: Backend,
-    stop: Stop,
-    control: Control,
-    start: Matrix | None = None,
-    known: tuple[Matrix, Matrix] | None = None,
-) -> Solution:
-    """Minimise `problem` over the kernel matrix `gram` from `start` (None: from zero). `known` is a point near the start and the
-    gradient at that point; by default the point is zero, where the gradient is the linear term."""
-    point, gradient = (np.zeros_like(problem.linear), problem.linear) if known is None else known
-    run = _Run(problem, gram, backend, stop, control, point.copy(), gradient.copy())
-    if start is not None:
-        run.move(np.arange(len(problem), dtype=np.int32), problem.feasible(start))
+def solve(job: Job) -> Solution:
+    problem = job.problem
+    point, gradient = (np.zeros_like(problem.linear), problem.linear) if job.known is None else job.known
+    run = _Run(job, point.copy(), gradient.copy())
+    if job.start is not None:
+        run.move(np.arange(len(problem), dtype=np.int32), problem.feasible(job.start))
     status = run.iterate()
-    small = gram.dtype == np.float64 and len(problem) <= SMALLEST
-    if status is Status.CONVERGED and small and np.isfinite(stop.tol):
+    small = job.gram.dtype == np.float64 and len(problem) <= SMALLEST
+    if status is Status.CONVERGED and small and np.isfinite(job.stop.tol):
         run.polish()
     run.gram.release()
     if run.lowest_curvature < -NEGATIVE_CURVATURE and status is Status.CONVERGED:
@@ -75,22 +65,15 @@ def solve(
 class _Run:
     """The state of one run: the point B, the gradient there, and what the run has observed so far."""
 
-    def __init__(
-        self,
-        problem: CrammerSingerProblem,
-        gram: Gram,
-        backend: Backend,
-        stop: Stop,
-        control: Control,
-        B: Matrix,
-        gradient: Matrix,
-    ) -> None:
-        self.problem, self.gram, self.backend, self.stop, self.control = problem, gram, backend, stop, control
-        self.tol = stop.tol
+    problem: CrammerSingerProblem
+
+    def __init__(self, job: Job, B: Matrix, gradient: Matrix) -> None:
+        self.problem, self.gram, self.backend, self.control = job.problem, job.gram, job.backend, job.control
+        self.stop, self.tol = job.stop, job.stop.tol
         self.B, self.gradient = B, gradient
         self.steps = 0
         self.lowest_curvature = 0.0
-        self.record = Record(len(problem), stop, control)
+        self.record = Record(len(job.problem), job.stop, job.control)
         self._error = 0.0  # estimated error of the gradient by float32 kernel entries, at samples that may violate
         self._corrections = 0
         self._tightenings = 0

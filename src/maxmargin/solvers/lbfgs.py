@@ -44,13 +44,12 @@ import scipy.optimize
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from maxmargin.backends import Backend
-from maxmargin.control import Control, Stop
+from maxmargin.control import Stop
 from maxmargin.formulations import DualProblem
-from maxmargin.gram import Gram
 from maxmargin.solution import Solution, Status
 from maxmargin.solvers import block_smo
 from maxmargin.solvers.course import Course
+from maxmargin.solvers.job import Job
 from maxmargin.solvers.options import SolverOptions, count
 from maxmargin.solvers.primal import balanced_pull, best_bias, canonical, features_of, gradient_at, pull, refine_free, unit_prices
 
@@ -78,20 +77,12 @@ class Options(SolverOptions):
     max_iterations: int = count(10_000)
 
 
-def solve(
-    problem: DualProblem,
-    gram: Gram,
-    backend: Backend,
-    stop: Stop,
-    control: Control,
-    start: Vector | None = None,
-    options: Options = Options(),  # noqa: B008 (frozen)
-) -> Solution:
-    """Minimise the primal of `problem` over the features of `gram` from the point of `start`, or from zero."""
-    course = Course(problem, gram, stop, control)
+def solve(job: Job, options: Options = Options()) -> Solution:  # noqa: B008 (frozen)
+    """Minimise the primal of a problem over the features of its samples."""
+    problem, course = job.problem, Course(job)
     if problem.hard:
-        return _separate(problem, gram, backend, stop, control, course, options)
-    descent = _Descent(problem, features_of(gram), course, stop, course.begin(start))
+        return _separate(job, course, options)
+    descent = _Descent(problem, features_of(job.gram), course, job.stop, course.begin())
     for shift in _shifts(problem):
         descent.minimise(shift, options)
         if descent.iterations < options.max_iterations:
@@ -258,12 +249,10 @@ class _Descent:
 # --- the hard margin -----------------------------------------------------------------------------------------------
 
 
-def _separate(
-    problem: DualProblem, gram: Gram, backend: Backend, stop: Stop, control: Control, course: Course, options: Options
-) -> Solution:
+def _separate(job: Job, course: Course, options: Options) -> Solution:
     """Find a hyperplane that separates the classes: one where the sum of the losses, without 1/2 |w|^2, is zero."""
-    features = features_of(gram)
-    descent = _Descent(unit_prices(problem), features, course, stop, np.zeros(len(problem)), ridge=0.0)
+    problem, features = job.problem, features_of(job.gram)
+    descent = _Descent(unit_prices(problem), features, course, job.stop, np.zeros(len(problem)), ridge=0.0)
     descent.minimise(HARD_MARGIN_SMOOTHING, options)
     if descent.iterations < options.max_iterations:
         descent.finish(HARD_MARGIN_SMOOTHING)
@@ -271,7 +260,7 @@ def _separate(
         return course.solution(descent.point, descent.gradient, descent.status)
     towards = replace(problem, linear=-np.asarray(features @ descent.weights[:-1]))
     near = Stop(PROJECTION_TOLERANCE * max(float(np.abs(towards.linear).max()), 1.0))
-    point, separates = canonical(problem, features, block_smo.solve(towards, gram, backend, near, control).beta)
+    point, separates = canonical(problem, features, block_smo.solve(replace(job, problem=towards, stop=near, start=None)).beta)
     ending = Status.STOPPED_BY_OPTION if descent.iterations >= options.max_iterations else Status.STALLED
     status = course.ended(point, gradient_at(problem, features, point))
     return course.solution(point, gradient_at(problem, features, point), status or (Status.SEPARATES if separates else ending))

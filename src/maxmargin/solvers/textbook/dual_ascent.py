@@ -30,12 +30,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from maxmargin.backends import Backend
-from maxmargin.control import Control, Stop
+from maxmargin.control import Control
 from maxmargin.formulations import DualProblem
-from maxmargin.gram import Gram
 from maxmargin.solution import Solution, Status
 from maxmargin.solvers.course import Course, kernel_matrix
+from maxmargin.solvers.job import Job
 from maxmargin.solvers.options import SolverOptions, number, one_of, seed
 from maxmargin.solvers.separability import best_multiple
 
@@ -56,21 +55,13 @@ class Options(SolverOptions):
     seed: int = seed()
 
 
-def solve(
-    problem: DualProblem,
-    gram: Gram,
-    backend: Backend,
-    stop: Stop,
-    control: Control,
-    start: Vector | None = None,
-    options: Options = Options(),  # noqa: B008 (frozen)
-) -> Solution:
-    """Minimise `problem`, which has no equality constraint, over the matrix `gram`, from `start` or from zero."""
-    course = Course(problem, gram, stop, control)
-    K = kernel_matrix(gram, problem.shift)
+def solve(job: Job, options: Options = Options()) -> Solution:  # noqa: B008 (frozen)
+    """Minimise a problem without an equality constraint."""
+    problem, control, course = job.problem, job.control, Course(job)
+    K = kernel_matrix(job.gram, problem.shift)
     eta = 1.0 / np.maximum(K.diagonal(), FLAT * max(float(K.diagonal().max()), 1.0))
     random, n = np.random.default_rng(options.seed), len(problem)
-    beta, change = course.begin(start), np.inf
+    beta, change = course.begin(), np.inf
     gradient = K @ beta + problem.linear
     while not _ends(status := course.ended(beta, gradient), control, options) and change > options.epsilon:
         before = beta.copy()

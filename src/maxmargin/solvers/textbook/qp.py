@@ -20,19 +20,19 @@ add up to a contradiction, with that ray as multipliers. An interior-point solve
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from maxmargin.backends import Backend
-from maxmargin.control import Control, Stop
+from maxmargin.control import Control
 from maxmargin.formulations import DualProblem
 from maxmargin.gram import Gram
 from maxmargin.solution import Solution, Status
 from maxmargin.solvers.course import Course, Matrix, kernel_matrix
+from maxmargin.solvers.job import Job
 from maxmargin.solvers.options import SolverOptions, one_of
 from maxmargin.solvers.primal import features_of, gradient_at
 from maxmargin.solvers.separability import best_multiple, hulls_meet
@@ -50,22 +50,14 @@ class Options(SolverOptions):
     form: str = one_of("dual", "primal")
 
 
-def solve(
-    problem: DualProblem,
-    gram: Gram,
-    backend: Backend,
-    stop: Stop,
-    control: Control,
-    start: Vector | None = None,
-    options: Options = Options(),  # noqa: B008 (frozen)
-) -> Solution:
-    """Minimise `problem` over the kernel matrix `gram` or its features. An interior-point method has no use for `start`."""
-    course = Course(problem, gram, stop, control)
+def solve(job: Job, options: Options = Options()) -> Solution:  # noqa: B008 (frozen)
+    """Minimise over the kernel matrix or its features. An interior-point method has no use for a start."""
+    problem, gram, course = job.problem, job.gram, Course(replace(job, start=None))
     programme: _DualProgramme | _PrimalProgramme
     programme = _PrimalProgramme(problem, gram) if options.form == "primal" else _DualProgramme(problem, gram)
-    beta = course.begin(None)
+    beta = course.begin()
     if (status := course.ended(beta, programme.gradient(beta))) is None:
-        answer = _minimise(programme, control)
+        answer = _minimise(programme, job.control)
         course.step(int(answer.iterations))
         beta = problem.feasible(np.nan_to_num(programme.duals(answer), posinf=0.0, neginf=0.0))  # the package may have failed
         if hulls_meet(problem, problem.sums(beta, programme.gradient(beta)), float(gram.diagonal().max())):

@@ -19,25 +19,19 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from maxmargin.backends import Backend
-from maxmargin.control import Control, Stop
-from maxmargin.formulations import DualProblem
-from maxmargin.gram import Gram
 from maxmargin.solution import Solution, Status
 from maxmargin.solvers.course import Course, kernel_matrix
+from maxmargin.solvers.job import Job
 from maxmargin.solvers.separability import best_multiple
 from maxmargin.solvers.textbook.pair_step import best_step, move
 
 Vector = NDArray[np.float64]
 
 
-def solve(
-    problem: DualProblem, gram: Gram, backend: Backend, stop: Stop, control: Control, start: Vector | None = None
-) -> Solution:
-    """Minimise `problem` over the kernel matrix `gram` from `start`, or from zero."""
-    course = Course(problem, gram, stop, control)
-    K = kernel_matrix(gram, problem.shift)
-    beta, moved = course.begin(start), True
+def solve(job: Job) -> Solution:
+    problem, course = job.problem, Course(job)
+    K = kernel_matrix(job.gram, problem.shift)
+    beta, moved = course.begin(), True
     gradient = K @ beta + problem.linear
     while (status := course.ended(beta, gradient)) is None and moved:
         moved = False

@@ -24,12 +24,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from maxmargin.backends import Backend
-from maxmargin.control import Control, Stop
 from maxmargin.formulations import DualProblem
 from maxmargin.gram import Gram
 from maxmargin.solution import Solution, Status
 from maxmargin.solvers.course import Course, kernel_matrix
+from maxmargin.solvers.job import Job
 from maxmargin.solvers.options import SolverOptions, seed
 from maxmargin.solvers.separability import best_multiple
 from maxmargin.solvers.textbook.pair_step import best_step, bias_after, move, violates
@@ -44,18 +43,9 @@ class Options(SolverOptions):
     seed: int = seed()
 
 
-def solve(
-    problem: DualProblem,
-    gram: Gram,
-    backend: Backend,
-    stop: Stop,
-    control: Control,
-    start: Vector | None = None,
-    options: Options = Options(),  # noqa: B008 (frozen)
-) -> Solution:
-    """Minimise `problem` over the kernel matrix `gram` from `start`, or from zero."""
-    course = Course(problem, gram, stop, control)
-    run = _Run(problem, gram, course.begin(start), 0.5 * stop.tol, options.seed)
+def solve(job: Job, options: Options = Options()) -> Solution:  # noqa: B008 (frozen)
+    problem, course = job.problem, Course(job)
+    run = _Run(problem, job.gram, course.begin(), 0.5 * job.stop.tol, options.seed)
     everyone = np.arange(len(problem))
     examine_all, changed = True, 0
     while (status := course.ended(run.beta, run.gradient)) is None and (changed or examine_all):

@@ -45,12 +45,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from maxmargin.backends import Backend
-from maxmargin.control import Control, Stop
+from maxmargin.control import Control
 from maxmargin.formulations import DualProblem
-from maxmargin.gram import Gram
 from maxmargin.solution import Solution, Status
 from maxmargin.solvers.course import Course, kernel_matrix
+from maxmargin.solvers.job import Job
 from maxmargin.solvers.options import SolverOptions, count, one_of, seed
 from maxmargin.solvers.separability import best_multiple
 from maxmargin.solvers.textbook.pair_step import Matrix, best_step, bias_after, move, violates
@@ -73,19 +72,10 @@ class Options(SolverOptions):
     seed: int = seed()
 
 
-def solve(
-    problem: DualProblem,
-    gram: Gram,
-    backend: Backend,
-    stop: Stop,
-    control: Control,
-    start: Vector | None = None,
-    options: Options = Options(),  # noqa: B008 (frozen)
-) -> Solution:
-    """Minimise `problem` over the kernel matrix `gram` from `start`, or from zero."""
-    course = Course(problem, gram, stop, control)
-    run = _Run(problem, kernel_matrix(gram, problem.shift), course.begin(start), options)
-    tol = stop.tol if options.threshold == "tol" else 0.5 * stop.tol
+def solve(job: Job, options: Options = Options()) -> Solution:  # noqa: B008 (frozen)
+    problem, control, course = job.problem, job.control, Course(job)
+    run = _Run(problem, kernel_matrix(job.gram, problem.shift), course.begin(), options)
+    tol = job.stop.tol if options.threshold == "tol" else 0.5 * job.stop.tol
     passes = idle = 0
     while not _ends(status := course.ended(run.beta, run.gradient), control, options) and passes < options.max_passes:
         if idle == PATIENCE:

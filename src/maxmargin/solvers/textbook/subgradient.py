@@ -36,12 +36,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from maxmargin.backends import Backend
-from maxmargin.control import Control, Stop
-from maxmargin.formulations import DualProblem
-from maxmargin.gram import Gram
 from maxmargin.solution import Solution, Status
 from maxmargin.solvers.course import Course
+from maxmargin.solvers.job import Job
 from maxmargin.solvers.options import SolverOptions, count, number, one_of, seed
 from maxmargin.solvers.primal import balanced_pull, canonical, features_of, gradient_at, pull, smallest_margin, unit_prices
 
@@ -62,23 +59,15 @@ class Options(SolverOptions):
     seed: int = seed()
 
 
-def solve(
-    problem: DualProblem,
-    gram: Gram,
-    backend: Backend,
-    stop: Stop,
-    control: Control,
-    start: Vector | None = None,
-    options: Options = Options(),  # noqa: B008 (frozen)
-) -> Solution:
-    """Minimise the primal of `problem` over the features of `gram` from the point of `start`, or from zero."""
-    course = Course(problem, gram, stop, control)
-    features, random, n = features_of(gram), np.random.default_rng(options.seed), len(problem)
+def solve(job: Job, options: Options = Options()) -> Solution:  # noqa: B008 (frozen)
+    """Minimise the primal of a problem over the features of its samples."""
+    problem, course = job.problem, Course(job)
+    features, random, n = features_of(job.gram), np.random.default_rng(options.seed), len(problem)
     size = min(options.batch_size or n, n)
     priced = unit_prices(problem) if problem.hard else problem
     if problem.hard and problem.coupled and size < 2:
         raise ValueError("solver_options: batch_size=1: must be at least 2 with C=inf and an intercept (or None for all samples)")
-    beta, bias, t = course.begin(start), 0.0, 0
+    beta, bias, t = course.begin(), 0.0, 0
     w, point, status = features.T @ beta, beta, None
     gradient = gradient_at(problem, features, point)
     for epoch in range(options.epochs + 1):
