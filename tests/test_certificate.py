@@ -361,7 +361,7 @@ class Trap:
 def spoil(gram: Gram) -> None:
     """Spoil rows and tiles that a solver has computed."""
     if isinstance(gram, DoubledGram):
-        spoil(gram._single)
+        spoil(gram.inner)
     elif isinstance(gram, BlockGram):
         for row in gram._cache._rows.values():
             row[:] = np.nan

@@ -96,7 +96,7 @@ class Gram(ABC):
 
     @abstractmethod
     def restrict(self, segments: tuple[int, ...]) -> Gram:
-        """The matrix over some segments of the training set, with a shared cache and working memory of its own."""
+        """The matrix over some segments of the training set, with a shared cache."""
 
     @abstractmethod
     def in_float64(self) -> Gram:
@@ -107,48 +107,64 @@ class Gram(ABC):
         """Free cached values that are useful for this part of the training set only."""
 
 
-class DoubledGram(Gram):
-    """The matrix for two variables per sample: [[K, K], [K, K]], where K is computed once."""
+class WrappedGram(Gram):
+    """A matrix made of another one, `inner`."""
 
-    def __init__(self, single: Gram) -> None:
-        self._single = single
-        self.dtype, self.kernel = single.dtype, single.kernel
+    def __init__(self, inner: Gram) -> None:
+        self.inner = inner
+        self.dtype, self.kernel = inner.dtype, inner.kernel
 
     def __len__(self) -> int:
-        return 2 * len(self._single)
+        return len(self.inner)
 
     @property
     def samples(self) -> Samples:
-        return self._single.samples
+        return self.inner.samples
 
     @property
     def n_samples(self) -> int:
-        return self._single.n_samples
+        return self.inner.n_samples
 
     @property
     def remembers(self) -> bool:
-        return self._single.remembers
+        return self.inner.remembers
+
+    def restrict(self, segments: tuple[int, ...]) -> Gram:
+        return type(self)(self.inner.restrict(segments))
+
+    def in_float64(self) -> Gram:
+        return type(self)(self.inner.in_float64())
+
+    def release(self) -> None:
+        self.inner.release()
+
+
+class DoubledGram(WrappedGram):
+    """The matrix for two variables per sample: [[K, K], [K, K]], where K is computed once."""
+
+    def __len__(self) -> int:
+        return 2 * len(self.inner)
 
     def _sample(self, variables: Indices) -> Indices:
-        return variables % np.int32(len(self._single))
+        return variables % np.int32(len(self.inner))
 
     def tile(self, members: Indices, shift: Vector | None = None) -> Any:
-        return self._single.tile(self._sample(members), shift)
+        return self.inner.tile(self._sample(members), shift)
 
     def block(self, rows: Indices, columns: Indices) -> NDArray[Any]:
-        return self._single.block(self._sample(rows), self._sample(columns))
+        return self.inner.block(self._sample(rows), self._sample(columns))
 
     def diagonal(self) -> Vector:
-        return np.tile(self._single.diagonal(), 2)
+        return np.tile(self.inner.diagonal(), 2)
 
     def accumulate(self, rows: Indices, weights: Matrix, out: Matrix) -> None:
-        sums = np.zeros((len(weights), len(self._single)))
-        self._single.accumulate(self._sample(rows), weights, sums)
+        sums = np.zeros((len(weights), len(self.inner)))
+        self.inner.accumulate(self._sample(rows), weights, sums)
         out += np.tile(sums, 2)
 
     def exact_sums(self, rows: Indices, weights: Matrix, at: Indices) -> ExactSums:
         samples, places = np.unique(self._sample(at), return_inverse=True)
-        sums = self._single.exact_sums(*self._merged(rows, weights), samples)
+        sums = self.inner.exact_sums(*self._merged(rows, weights), samples)
         return ExactSums(sums.values[:, places], np.broadcast_to(sums.error, sums.values.shape)[:, places], sums.offset)
 
     def _merged(self, variables: Indices, weights: Matrix) -> tuple[Indices, Matrix]:
@@ -160,69 +176,36 @@ class DoubledGram(Gram):
         return samples, merged
 
     def subset(self, members: Indices) -> Gram:
-        return self._single.subset(self._sample(members))
-
-    def restrict(self, segments: tuple[int, ...]) -> Gram:
-        return DoubledGram(self._single.restrict(segments))
-
-    def in_float64(self) -> Gram:
-        return DoubledGram(self._single.in_float64())
-
-    def release(self) -> None:
-        self._single.release()
+        return self.inner.subset(self._sample(members))
 
 
-class AugmentedGram(Gram):
+class AugmentedGram(WrappedGram):
     """K + 1: each sample has one more feature, whose value is 1 and whose weight is the bias."""
 
     constant = 1.0
 
-    def __init__(self, plain: Gram) -> None:
-        self._plain = plain
-        self.dtype, self.kernel = plain.dtype, plain.kernel
-
-    def __len__(self) -> int:
-        return len(self._plain)
-
-    @property
-    def samples(self) -> Samples:
-        return self._plain.samples
-
-    @property
-    def remembers(self) -> bool:
-        return self._plain.remembers
-
     def tile(self, members: Indices, shift: Vector | None = None) -> NDArray[np.float64]:
-        tile = self._plain.tile(members, shift)
+        tile = self.inner.tile(members, shift)
         K = tile if isinstance(tile, np.ndarray) else tile.to_array()
         return K.astype(np.float64) + 1.0
 
     def block(self, rows: Indices, columns: Indices) -> NDArray[Any]:
-        return self._plain.block(rows, columns) + 1.0
+        return self.inner.block(rows, columns) + 1.0
 
     def diagonal(self) -> Vector:
-        return self._plain.diagonal() + 1.0
+        return self.inner.diagonal() + 1.0
 
     def accumulate(self, rows: Indices, weights: Matrix, out: Matrix) -> None:
-        self._plain.accumulate(rows, weights, out)
+        self.inner.accumulate(rows, weights, out)
         out += weights.sum(axis=1, keepdims=True)
 
     def exact_sums(self, rows: Indices, weights: Matrix, at: Indices) -> ExactSums:
-        sums = self._plain.exact_sums(rows, weights, at)
+        sums = self.inner.exact_sums(rows, weights, at)
         ones, sizes = weights.sum(axis=1, keepdims=True), np.abs(weights).sum(axis=1, keepdims=True)
         return ExactSums(sums.values + ones, sums.error + len(rows) * UNIT_ROUNDOFF * sizes)
 
-    def subset(self, members: Indices) -> AugmentedGram:
-        return AugmentedGram(self._plain.subset(members))
-
-    def restrict(self, segments: tuple[int, ...]) -> AugmentedGram:
-        return AugmentedGram(self._plain.restrict(segments))
-
-    def in_float64(self) -> Gram:
-        return AugmentedGram(self._plain.in_float64())
-
-    def release(self) -> None:
-        self._plain.release()
+    def subset(self, members: Indices) -> Gram:
+        return AugmentedGram(self.inner.subset(members))
 
 
 class RowCache:

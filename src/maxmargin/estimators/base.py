@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from copy import copy
 from itertools import cycle
 from typing import Any, ClassVar, Self
@@ -105,14 +104,8 @@ class KernelMachine(Portable, CallbackSupportMixin, NestedParameters, BaseEstima
 
     def _resolve_kernel(self, X: Any, weights: Vector | None) -> Samples:
         """Make the kernel for a training set, and the training set into its samples."""
-        if is_precomputed(self.kernel) and X.shape[0] != X.shape[1]:
-            raise ValueError(
-                f"X has shape {X.shape}: with kernel='precomputed' it must be a square matrix, "
-                f"k(x_i, x_j) for all pairs of the {X.shape[0]} training samples"
-            )
         self.kernel_, samples = resolve_kernel(self, X, weights)
         self.gamma_ = gamma_of(self)
-        samples.require_defined(self.kernel_, samples)
         return samples
 
     # --- formulate ------------------------------------------------------------------------------------------------
@@ -168,7 +161,7 @@ class KernelMachine(Portable, CallbackSupportMixin, NestedParameters, BaseEstima
         return outcomes, [of_folds[k * n : (k + 1) * n] for k in range(len(folds))]
 
     def _place(self, backend: Backend, samples: Samples, task: Task, choice: Choice) -> Sequence[Gram]:
-        """The kernel matrix of each problem. Within `sharing_the_kernel_matrix` it is made once."""
+        """The kernel matrix of each problem. For a machine of `fit_each` it is made once."""
         kept = self._kept_parts
         if kept:
             return kept
@@ -356,17 +349,19 @@ class KernelMachine(Portable, CallbackSupportMixin, NestedParameters, BaseEstima
 
 def resolve_kernel(machine: Any, X: Any, weights: Vector | None) -> tuple[Kernel, Samples]:
     """The kernel of a machine for a training set, with its parameters as numbers, and the training set as its samples."""
-    kernel = unresolved_kernel(machine)
-    samples = kernel.samples(X)
-    return kernel.resolved(samples, weights), samples
-
-
-def unresolved_kernel(machine: Any) -> Kernel:
-    """The kernel that the parameters of a machine describe; a given sigma determines its gamma."""
-    gamma = machine.gamma
+    if is_precomputed(machine.kernel) and X.shape[0] != X.shape[1]:
+        raise ValueError(
+            f"X has shape {X.shape}: with kernel='precomputed' it must be a square matrix, "
+            f"k(x_i, x_j) for all pairs of the {X.shape[0]} training samples"
+        )
+    gamma = machine.gamma if isinstance(machine.gamma, str) else float(machine.gamma)
     if machine.sigma is not None and isinstance(machine.kernel, str):
         gamma = KERNELS[machine.kernel].gamma_of(float(machine.sigma))
-    return make_kernel(machine.kernel, gamma if isinstance(gamma, str) else float(gamma), float(machine.coef0), machine.degree)
+    kernel = make_kernel(machine.kernel, gamma, float(machine.coef0), machine.degree)
+    samples = kernel.samples(X)
+    resolved = kernel.resolved(samples, weights)
+    samples.require_defined(resolved, samples)
+    return resolved, samples
 
 
 def gamma_of(machine: Any) -> float:
@@ -383,25 +378,16 @@ def check_parameters(machine: KernelMachine) -> None:
 def fit_each(machine: KernelMachine, settings: Sequence[Mapping[str, Any]], X: Any, y: Any, sample_weight: Any) -> list[Any]:
     """Fit a machine with one setting of its parameters after the other, none of which changes the kernel, over one kernel matrix,
     each from the solution before; return the fitted machines."""
-    machines = []
-    with sharing_the_kernel_matrix(machine):
+    machines, machine._kept_parts = [], []
+    try:
         for parameters in settings:
             machine.set_params(**parameters).fit(X, y, sample_weight)
             fitted = copy(machine)
             fitted._last = fitted._kept_parts = None
             machines.append(fitted)
-    return machines
-
-
-@contextmanager
-def sharing_the_kernel_matrix(machine: KernelMachine) -> Iterator[None]:
-    """Let all fits of the machine within this context, which must have the same samples and kernel, share one kernel matrix and
-    its cache."""
-    machine._kept_parts = []
-    try:
-        yield
     finally:
         machine._kept_parts = None
+    return machines
 
 
 def like(queries: Any, container: Any) -> Any:

@@ -164,17 +164,11 @@ class KernelRegressor(MultiOutputMixin, RegressorMixin, Portable, NestedParamete
         X = validation.samples(self, X, reset=True)
         y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
         check_consistent_length(X, y)
-        if is_precomputed(self.kernel) and X.shape[0] != X.shape[1]:
-            raise ValueError(
-                f"X has shape {X.shape}: with kernel='precomputed' it must be a square matrix, "
-                f"k(x_i, x_j) for all pairs of the {X.shape[0]} training samples"
-            )
         weights = validation.sample_weights(sample_weight, X)
         if not weights.any():
             raise ValueError("Invalid input - all samples have zero or negative weights.")
         self.kernel_, samples = resolve_kernel(self, X, None if sample_weight is None else weights)
         self.gamma_ = gamma_of(self)
-        samples.require_defined(self.kernel_, samples)
         return samples, y, weights
 
     def _solve(self, problem: RidgeProblem, K: TrainingKernel, control: Control) -> RidgeSolution:

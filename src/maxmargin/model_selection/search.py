@@ -169,8 +169,6 @@ class GridSearch(MetaEstimatorMixin, NestedParameters, BaseEstimator):  # type: 
         """The samples; the values of each parameter; and the points without gamma in an order in which each solution helps the
         next."""
         kernel, samples = resolve_kernel(template, X, weights)
-        if is_precomputed(self.kernel) and X.shape[0] != X.shape[1]:
-            raise ValueError(f"X has shape {X.shape}: with kernel='precomputed' it must be a square matrix")
         axes = {"C": geometric_or_given("Cs", self.Cs, C_RANGE, 1.0), **self._more_axes()}
         points = sorted(ParameterGrid(axes), key=lambda point: (*(point[name] for name in axes if name != "C"), point["C"]))
         gamma = float(getattr(kernel, "gamma", 1.0))

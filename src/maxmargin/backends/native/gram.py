@@ -138,7 +138,6 @@ class NativeGram(Gram):
 
     def restrict(self, segments: tuple[int, ...]) -> NativeGram:
         part = copy(self)
-        part._tile = type(self._tile)()
         part._chosen = segments
         part._members = np.concatenate([np.arange(self._edges[s], self._edges[s + 1], dtype=np.int32) for s in segments])
         return part
