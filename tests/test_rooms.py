@@ -115,7 +115,7 @@ ROOMS = {
         {"__init__", "calibration", "certificates", "estimators", "formulations", "kernels", "solution"},
         {"numpy", "onnx", "pyarrow", "safetensors", "scipy", "skl2onnx", "sklearn"},
     ),
-    "plots": Room({"theory"}, {"matplotlib", "numpy", "scipy", "sklearn"}),
+    "plots": Room({"formulations", "theory"}, {"matplotlib", "numpy", "scipy", "sklearn"}),
     "playground": Room({"__init__", "io"}, {"numpy", "sklearn", "starlette", "uvicorn"}),
     "cli": Room(
         # the last two for the values of a grid of machines that the package has no search for
@@ -235,7 +235,7 @@ def foreign_private_names(path: Path) -> set[str]:
     foreign = {name for name, of_self in uses if name not in own or (name in methods and not of_self)}
     for name in imported(parse(path)):
         package, *rest = name.split(".")
-        if package == "maxmargin" and rest[0] not in (room, "_native"):
+        if package == "maxmargin" and rest and rest[0] not in (room, "_native"):
             foreign |= {part for part in rest if is_private(part)}
     return foreign
 

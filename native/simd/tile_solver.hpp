@@ -89,7 +89,12 @@ private:
     }
 
     bool move_free() {
-        for (Bound& bound : newton.bounds) bound.at = std::clamp(bound.at, bound.low, bound.high);
+        double size = 0.0;
+        for (const Bound& bound : newton.bounds) size += std::abs(bound.at);
+        for (Bound& bound : newton.bounds) {  // one that is short of a bound by rounding only meets it
+            if (bound.at - bound.low <= rounding_of_newton * size) bound.at = bound.low;
+            if (bound.high - bound.at <= rounding_of_newton * size) bound.at = bound.high;
+        }
         for (const Range& tie : newton.ties)
             if (!balance(tie)) return false;
         changes.clear();
@@ -104,8 +109,8 @@ private:
         return true;
     }
 
-    // Make the variables of a tie add up to their present sum: those with the most room take the difference. False if they
-    // cannot, because a step that rounding has spoilt was clipped.
+    // Make the variables of a tie add up to their present sum: one with the most room takes the difference, if possible one that
+    // has met no bound. False if they cannot, because a step that rounding has spoilt was clipped.
     bool balance(const Range& tie) {
         for (int attempt = 0; attempt < attempts_to_balance; ++attempt) {
             double amiss = 0.0, size = 0.0, most = 0.0;
@@ -118,7 +123,10 @@ private:
             for (int a = tie.first; a < tie.last; ++a) {
                 Bound& bound = newton.bounds[a];
                 bound.change = -amiss;
-                if (bound.room() > most) most = bound.room(), widest = &bound;
+                const bool met = bound.at == bound.low || bound.at == bound.high;
+                const bool was_met = widest && (widest->at == widest->low || widest->at == widest->high);
+                if (bound.room() > 0.0 && (!widest || met < was_met || (met == was_met && bound.room() > most)))
+                    most = bound.room(), widest = &bound;
             }
             if (!widest) return false;
             widest->at -= std::clamp(amiss, -most, most);

@@ -14,8 +14,9 @@ constexpr float curvature_floor_of_tile = 1e-24f;  // of a pair, relative to the
 constexpr float least_squared_sine = 1e-6f;        // of the angle between two samples, in float32
 
 // Rounding errors.
-constexpr double rounding_of_sum = 2e-16;  // of a sum, relative to the sizes of its terms
-constexpr double rank_tolerance = 1e-14;   // relative pivot below which one constraint follows from others
+constexpr double rounding_of_sum = 2e-16;     // of a sum, relative to the sizes of its terms
+constexpr double rounding_of_newton = 1e-14;  // of a variable after a Newton step, relative to the sizes of all
+constexpr double rank_tolerance = 1e-14;      // relative pivot below which one constraint follows from others
 
 // Added to the diagonal of a Hessian of samples scaled to size one, because rounding may have made it indefinite. Where the
 // factorisation fails, it is repeated with a larger ridge.

@@ -20,7 +20,7 @@ from maxmargin.certificates import EPSILON, Certificate, relative_gap
 from maxmargin.control import Control, Stop
 from maxmargin.estimators import diagnosis, validation
 from maxmargin.estimators.base import gamma_of, like, resolve_kernel
-from maxmargin.estimators.parameters import NestedParameters
+from maxmargin.estimators.parameters import NestedParameters, store_parameters
 from maxmargin.estimators.portable import Portable
 from maxmargin.kernels import Kernel, Precomputed, is_precomputed
 from maxmargin.samples import MatrixSamples, Samples
@@ -112,7 +112,7 @@ class KernelRegressor(MultiOutputMixin, RegressorMixin, Portable, NestedParamete
         random_state: Any = None,
         backend: str = "auto",
     ) -> None:
-        self._store(locals())
+        store_parameters(locals())
 
     # --- fit ------------------------------------------------------------------------------------------------------
 

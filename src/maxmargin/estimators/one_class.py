@@ -13,6 +13,7 @@ from maxmargin.control import Progress
 from maxmargin.estimators import validation
 from maxmargin.estimators.base import KernelMachine
 from maxmargin.estimators.callback_tree import with_callbacks
+from maxmargin.estimators.parameters import store_parameters
 from maxmargin.kernels import Kernel
 from maxmargin.samples import Samples
 from maxmargin.tasks import Fitted, OneClassTask
@@ -66,7 +67,7 @@ class OneClassSVM(OutlierMixin, KernelMachine):  # type: ignore[misc]
         backend: str = "auto",
         warm_start: bool = False,
     ) -> None:
-        self._store(locals())
+        store_parameters(locals())
 
     @with_callbacks  # type: ignore[untyped-decorator]
     def fit(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:

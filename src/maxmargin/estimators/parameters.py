@@ -9,13 +9,14 @@ from typing import Any, Self
 SEPARATOR = "__"
 
 
+def store_parameters(arguments: Mapping[str, Any]) -> None:
+    """Store the arguments of a constructor, given its `locals()`, as scikit-learn expects them: by name and unchanged."""
+    vars(arguments["self"]).update({name: value for name, value in arguments.items() if name != "self"})
+
+
 class NestedParameters:
     """A mixin for estimators with parameters that are immutable objects. scikit-learn would change such an object in place; here
     it is replaced, so that estimators that share it are not affected."""
-
-    def _store(self, parameters: Mapping[str, Any]) -> None:
-        """Store the arguments of a constructor, given its `locals()`, as scikit-learn expects them: by name and unchanged."""
-        self.__dict__.update({name: value for name, value in parameters.items() if name != "self"})
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The parameters by name; if `deep`, those of a kernel or loss object too."""

@@ -14,6 +14,7 @@ from sklearn.utils import check_random_state
 from maxmargin.control import Progress
 from maxmargin.estimators import validation
 from maxmargin.estimators.classifier import KernelClassifier
+from maxmargin.estimators.parameters import store_parameters
 from maxmargin.formulations import Loss, make_loss
 from maxmargin.kernels import Kernel
 from maxmargin.multiclass import JOINT_STRATEGY, STRATEGIES
@@ -155,7 +156,7 @@ class SVC(KernelClassifier):
         warm_start: bool = False,
         calibration: str = "sigmoid",
     ) -> None:
-        self._store(locals())
+        store_parameters(locals())
 
     def _check_parameters(self) -> None:
         validation.positive("C", self.C, infinite_ok="hard margin", hint=" (use C=numpy.inf for a hard margin)")
@@ -272,7 +273,7 @@ class NuSVC(KernelClassifier):
         warm_start: bool = False,
         calibration: str = "sigmoid",
     ) -> None:
-        self._store(locals())
+        store_parameters(locals())
 
     def _check_parameters(self) -> None:
         validation.share("nu", self.nu)

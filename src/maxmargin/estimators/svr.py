@@ -13,6 +13,7 @@ from maxmargin.control import Progress
 from maxmargin.estimators import validation
 from maxmargin.estimators.base import KernelMachine
 from maxmargin.estimators.callback_tree import with_callbacks
+from maxmargin.estimators.parameters import store_parameters
 from maxmargin.formulations import Loss, costs, make_loss
 from maxmargin.kernels import Kernel
 from maxmargin.samples import Samples
@@ -100,7 +101,7 @@ class SVR(KernelRegression):
         backend: str = "auto",
         warm_start: bool = False,
     ) -> None:
-        self._store(locals())
+        store_parameters(locals())
 
     def _check_parameters(self) -> None:
         validation.positive("C", self.C, hint=FINITE)
@@ -156,7 +157,7 @@ class NuSVR(KernelRegression):
         backend: str = "auto",
         warm_start: bool = False,
     ) -> None:
-        self._store(locals())
+        store_parameters(locals())
 
     def _check_parameters(self) -> None:
         validation.positive("C", self.C, hint=FINITE)

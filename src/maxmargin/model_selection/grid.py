@@ -163,6 +163,7 @@ class Grid:
 
     def _chain(self, k: int, gram: Gram, fold: int, control: Control) -> Iterator[Fit]:
         """Fit all points of one kernel on one fold."""
+        parts: list[Gram] | None = None
         last: list[Outcome] | None = None
         for point in range(self.n_points):
             if control.ended() is not None:
@@ -172,8 +173,7 @@ class Grid:
                 continue
             started = time.perf_counter()
             task = self.task(fold, point)
-            if point == 0:
-                parts = task.parts(gram)
+            parts = parts or task.parts(gram)
             jobs = [Job(*one, self.backend, self.stop, control) for one in zip(task.problems, parts, strict=True)]
             if last is None:
                 claims = [self._begin(job) for job in jobs]

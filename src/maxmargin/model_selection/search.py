@@ -23,7 +23,7 @@ from maxmargin.callbacks import ProgressBar
 from maxmargin.control import Control, Progress, Stop
 from maxmargin.estimators import SVC, SVR, validation
 from maxmargin.estimators.base import check_parameters, resolve_kernel
-from maxmargin.estimators.parameters import NestedParameters
+from maxmargin.estimators.parameters import NestedParameters, store_parameters
 from maxmargin.formulations import Loss, costs, make_loss
 from maxmargin.kernels import Kernel, is_precomputed, make_kernel
 from maxmargin.model_selection.answers import Answer, Answers, ClassAnswers, ValueAnswers, class_answers, value_answers
@@ -307,7 +307,7 @@ class SVCCV(ClassifierMixin, GridSearch):  # type: ignore[misc]
         verbose: bool = False,
         backend: str = "auto",
     ) -> None:
-        self._store(locals())
+        store_parameters(locals())
 
     def _template(self) -> SVC:
         return SVC(**{name: getattr(self, name) for name in (*SHARED, "class_weight", "multi_class")})
@@ -360,7 +360,7 @@ class SVRCV(RegressorMixin, GridSearch):  # type: ignore[misc]
         verbose: bool = False,
         backend: str = "auto",
     ) -> None:
-        self._store(locals())
+        store_parameters(locals())
 
     def _template(self) -> SVR:
         return SVR(**{name: getattr(self, name) for name in SHARED})

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy.ndimage import gaussian_filter
 from scipy.sparse import issparse
 
+from maxmargin.formulations import make_loss
 from maxmargin.plots.canvas import INK, class_style, new_axes, tidy
 from maxmargin.plots.plane import principal_plane
 from maxmargin.plots.support import free_support
@@ -206,7 +207,7 @@ def _draw_points(ax: Axes, points: NDArray[np.float64], y: NDArray[Any], classes
 
 def _draw_support(ax: Axes, points: NDArray[np.float64], machine: Any, shown: NDArray[np.intp]) -> None:
     free = free_support(machine)
-    kind = "support vectors" if machine.loss == "squared_hinge" else "support vectors on the margin"
+    kind = "support vectors on the margin" if make_loss(machine.loss).name == "hinge" else "support vectors"
     for mask, colour, width, label in (
         (free, INK, 1.1, kind),
         (~free, "#8a8a8a", 0.7, "support vectors at the bound C"),

@@ -8,6 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
+from maxmargin.formulations import make_loss
+
 AT_THE_BOUND = 1e-8  # relative distance to C below which a dual variable counts as being at C
 
 
@@ -20,7 +22,7 @@ def free_support(model: Any) -> NDArray[np.bool_]:
     With loss="squared_hinge" there is no bound, and every support vector is free.
     """
     beta = model.dual_coef_.toarray() if issparse(model.dual_coef_) else model.dual_coef_
-    bound = np.inf if model.loss == "squared_hinge" else model.C
+    bound = model.C if np.isfinite(make_loss(model.loss).box(np.ones(1))[0][0]) else np.inf
     bounds = np.repeat(bound * np.asarray(model.class_weight_), model.n_support_)
     size: NDArray[np.float64] = np.abs(beta)
     return np.asarray(((size > 0) & (size < bounds * (1 - AT_THE_BOUND))).any(axis=0))

@@ -27,6 +27,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from maxmargin.formulations import costs
 from maxmargin.theory import geometry
+from maxmargin.theory.losses import name_of_loss
 
 Vector = NDArray[np.float64]
 
@@ -89,7 +90,9 @@ def biases(model: Any, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = N
     alpha[machine.support_] = np.abs(coefficients.toarray() if sp.issparse(coefficients) else coefficients)[0]
     weights = np.ones(len(signs)) if sample_weight is None else np.maximum(np.asarray(sample_weight, dtype=np.float64), 0.0)
     weights = weights * machine.class_weight_[(signs > 0).astype(np.intp)]
-    cost = costs(np.inf if machine.loss == "squared_hinge" else float(machine.C), weights)  # the squared hinge has no upper bound
+    cost = costs(
+        np.inf if name_of_loss(machine) == "squared_hinge" else float(machine.C), weights
+    )  # the squared hinge has no upper bound
     kept = float(machine.intercept_[0])
     scores, present = plane.h(X) - kept, weights > 0.0
     signs, scores, alpha, cost = signs[present], scores[present], alpha[present], cost[present]

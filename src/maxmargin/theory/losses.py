@@ -27,6 +27,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, log_softmax
 from scipy.special import softmax as probabilities
 
+from maxmargin.formulations import make_loss
+
 Array = NDArray[np.float64]
 
 
@@ -121,3 +123,11 @@ __all__ = [
     "squared_error",
     "zero_one",
 ]
+
+
+def name_of_loss(machine: object) -> str:
+    """ "hinge" or "squared_hinge", the losses of the textbooks, for a machine that was given its loss by name or as an object."""
+    name = make_loss(machine.loss).name  # type: ignore[attr-defined]
+    if name not in ("hinge", "squared_hinge"):
+        raise TypeError(f"loss={name!r}: the theory here is that of the hinge and the squared hinge; fit SVC(loss='hinge')")
+    return name

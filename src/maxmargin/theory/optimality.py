@@ -28,6 +28,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from maxmargin.formulations import costs
 from maxmargin.theory import geometry
+from maxmargin.theory.losses import name_of_loss
 
 Vector = NDArray[np.float64]
 
@@ -149,7 +150,7 @@ class _Point:
             deviations=np.abs(plane.h(X) - values),
             bias=bias,
             cost=cost,
-            loss="hard margin" if np.isinf(cost).any() else machine.loss,
+            loss="hard margin" if np.isinf(cost).any() else name_of_loss(machine),
             fit_intercept=machine.fit_intercept,
         )
 
