@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from maxmargin import _native  # loaded by maxmargin.backends, which sets its threads and BLAS
+from maxmargin.backends.native.core import core
 from maxmargin.formulations import LinearProblem
 
 Vector = NDArray[np.float64]
@@ -25,10 +25,10 @@ class Rows:
         self.n_samples, self.n_features = X.shape
         if sp.issparse(X):
             self.n_values = int(X.nnz)
-            self._rows = _native.LinearRows.from_csr(X.indptr, X.indices, X.data, X.shape[1])
+            self._rows = core.LinearRows.from_csr(X.indptr, X.indices, X.data, X.shape[1])
         else:
             self.n_values = X.size
-            self._rows = _native.LinearRows.from_dense(X)
+            self._rows = core.LinearRows.from_dense(X)
 
     def solver(self, name: str, problem: LinearProblem, beta: Vector, weights: Vector) -> Any:
         """A solver of the problem that works on these duals and weights, in place."""
@@ -57,7 +57,7 @@ class Columns:
         """The solver of the L1 penalty; `name` is the only one there is."""
         columns = self._columns
         compiled = _compiled(problem)
-        return _native.make_l1_solver(columns.indptr, columns.indices, columns.data, self.n_samples, compiled, beta, weights)
+        return core.make_l1_solver(columns.indptr, columns.indices, columns.data, self.n_samples, compiled, beta, weights)
 
     def scores(self, w: Vector) -> Vector:
         """w . x_i, in float64."""
@@ -73,8 +73,8 @@ class Columns:
         return np.asarray(sizes.sum(axis=1)).ravel(), np.asarray(sizes.sum(axis=0)).ravel()
 
 
-def _compiled(problem: LinearProblem) -> _native.LinearProblem:
-    return _native.LinearProblem(
+def _compiled(problem: LinearProblem) -> Any:
+    return core.LinearProblem(
         problem.targets,
         problem.reach,
         problem.epsilon,
@@ -87,9 +87,9 @@ def _compiled(problem: LinearProblem) -> _native.LinearProblem:
 
 
 def n_threads() -> int:
-    return int(_native.n_threads())
+    return int(core.n_threads())
 
 
 def use_threads(count: int) -> None:
     """Set the number of threads of what the calling thread computes."""
-    _native.use_threads(count)
+    core.use_threads(count)
