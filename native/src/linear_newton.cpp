@@ -23,6 +23,7 @@ constexpr std::int64_t subset_stride = 8, least_subset = 512;
 constexpr std::int64_t rows_per_column_of_subset = 2;
 constexpr double gap_of_subset = 1e-2;
 constexpr std::int64_t most_rounds_of_subset = 100;
+constexpr std::int64_t most_rounds = 1000;  // ten times what any set took: an optimum of zero has no relative gap to reach
 constexpr int most_line_searches = 60;
 constexpr int most_columns_of_matrix = 1200;
 constexpr int rows_of_tile = 256, columns_of_block = 128;
@@ -93,7 +94,7 @@ public:
             find_step(smooth, progress.gap);
             multiply(step_.data(), moves_.data());
             const double length = search_line();
-            progress.stalled = length == 0.0;
+            progress.stalled = length == 0.0 || ++rounds_ >= most_rounds;
             for (int k = 0; k < columns_; ++k) weights_[k] += length * step_[k];
             parts_.each([&](int, std::int64_t first, std::int64_t last) {
                 for (std::int64_t i = first; i < last; ++i) scores_[i] += length * moves_[i];
@@ -478,6 +479,7 @@ private:
     std::int64_t n_band_ = 0, n_entering_ = 0, n_leaving_ = 0;
     double width_, first_width_, total_cost_, passes_ = 0.0;
     bool needs_start_;
+    std::int64_t rounds_ = 0;
 };
 
 }  // namespace
