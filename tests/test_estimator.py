@@ -11,7 +11,7 @@ from sklearn.datasets import make_blobs
 from sklearn.model_selection import train_test_split
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from maxmargin import SVC, SVR, NuSVC, NuSVR, OneClassSVM
+from maxmargin import SVC, SVR, LinearOneClassSVM, LinearSVC, LinearSVR, NuSVC, NuSVR, OneClassSVM
 
 VARIANTS = [
     SVC(),
@@ -36,6 +36,12 @@ VARIANTS = [
     OneClassSVM(),
     OneClassSVM(kernel="poly", coef0=1.0, nu=0.1),
     OneClassSVM(backend="reference", nu=0.2),
+    LinearSVC(),
+    LinearSVC(loss="hinge"),
+    LinearSVC(fit_intercept="regularized", warm_start=True),
+    LinearSVR(),
+    LinearSVR(loss="squared_epsilon_insensitive", fit_intercept=False),
+    LinearOneClassSVM(),
 ]
 
 

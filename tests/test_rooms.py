@@ -31,6 +31,7 @@ ROOMS = {
     # the problem and its proof: vectors of length n, no X, no kernel, no solver
     "formulations": Room(set(), {"numpy"}),
     "certificates": Room({"formulations", "gram"}, {"numpy"}),
+    "linear_certificates": Room({"certificates", "formulations"}, {"numpy"}),
     "primal_or_dual": Room(set(), set()),
     "multiclass": Room(set(), {"numpy"}),
     "solution": Room(set(), {"numpy"}),
@@ -61,6 +62,7 @@ ROOMS = {
             "gram",
             "io",
             "kernels",
+            "linear_certificates",
             "multiclass",
             "samples",
             "solution",

@@ -19,14 +19,16 @@ import sklearn
 import sklearn.svm
 from sklearn.utils.fixes import parse_version
 
-from maxmargin import SVC, SVR, NuSVC, NuSVR, OneClassSVM
+from maxmargin import SVC, SVR, LinearSVC, LinearSVR, NuSVC, NuSVR, OneClassSVM
 
-OURS = {machine.__name__: machine for machine in (SVC, NuSVC, SVR, NuSVR, OneClassSVM)}
+OURS = {machine.__name__: machine for machine in (SVC, NuSVC, SVR, NuSVR, OneClassSVM, LinearSVC, LinearSVR)}
 
 MODULES = ("sklearn.svm.tests.test_svm", "sklearn.svm.tests.test_sparse")
 PRIVATE = "reads or writes a private attribute of scikit-learn's class"
 DEPRECATED = "expects what is deprecated there to warn; here it stays"
 SOLVED = "expects a warning at max_iter=1 or 2, but one step solves that problem exactly here"
+NO_JOINT_MACHINE = "LinearSVC has no machine of all classes; SVC(kernel='linear') has"
+INTERCEPT = "expects the intercept to be regularised; runs below, with fit_intercept='regularized'"
 EXCEPTIONS: dict[str | tuple[str, type], str] = {
     "test_probability_raises_futurewarning_svm": DEPRECATED,
     "test_svc_nusvc_probA_probB_deprecated_svm": DEPRECATED,
@@ -35,6 +37,11 @@ EXCEPTIONS: dict[str | tuple[str, type], str] = {
     "test_svc_raises_error_internal_representation_svm": PRIVATE,
     "test_libsvm_convergence_warnings_svm": SOLVED,
     "test_timeout_sparse": SOLVED,
+    "test_linear_svm_convergence_warnings_svm": SOLVED,
+    "test_linearsvc_crammer_singer_svm": NO_JOINT_MACHINE,
+    "test_crammer_singer_binary_svm": NO_JOINT_MACHINE,
+    "test_dense_liblinear_intercept_handling_svm": INTERCEPT,
+    "test_sparse_liblinear_intercept_handling_sparse": INTERCEPT,
     "test_bad_input_svm": "expects a model trained on dense data to refuse sparse queries; here it answers them",
     "test_custom_kernel_not_array_input_svm": "its kernel function is right for k(X, X) alone; here it is asked blocks",
     "test_svr_errors_svm": "expects a kernel function of the wrong shape to be noticed at predict; here it is at fit",
@@ -73,6 +80,7 @@ def _for_ours_only(test: str, mark: pytest.Mark) -> pytest.Mark:
     if mark.name != "parametrize":
         return mark
     names, values, *rest = mark.args
+    values = list(values)
     kept = [
         k for k, value in enumerate(values) if not any(map(is_left_out, value if isinstance(value, (tuple, list)) else (value,)))
     ]
@@ -106,3 +114,10 @@ def global_random_seed() -> int:
 
 def test_every_exception_is_a_test_that_exists() -> None:
     assert {key if isinstance(key, str) else key[0] for key in EXCEPTIONS} <= set(TESTS)
+
+
+def test_the_regularized_intercept_is_handled_as_in_liblinear() -> None:
+    def with_regularized_intercept(**parameters: Any) -> LinearSVC:
+        return LinearSVC(**{**parameters, "fit_intercept": "regularized"})
+
+    TESTS["test_dense_liblinear_intercept_handling_svm"](classifier=with_regularized_intercept)

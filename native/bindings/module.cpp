@@ -1,4 +1,4 @@
-// The only file that deals with Python: shapes, dtypes, the GIL. No algorithm.
+// Python's view of the kernel machines: shapes, dtypes, the GIL. No algorithm. linear.cpp has that of the linear ones.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
@@ -10,6 +10,7 @@
 #include <optional>
 #include <stdexcept>
 
+#include "linear.hpp"
 #include "maxmargin/blas.hpp"
 #include "maxmargin/exact_sums.hpp"
 #include "maxmargin/gram.hpp"
@@ -329,6 +330,7 @@ NB_MODULE(_native, module) {
     bind_sparse_linear_sums<double, std::int32_t>(module);
     bind_sparse_linear_sums<float, std::int64_t>(module);
     bind_sparse_linear_sums<double, std::int64_t>(module);
+    bind_linear(module);
     nb::class_<Violation>(module, "Violation")
         .def_ro("value", &Violation::value)
         .def_ro("levels", &Violation::levels)

@@ -3,14 +3,17 @@
 
 #include "crammer_singer.hpp"
 #include "kernel_functions.hpp"
+#include "linear_losses.hpp"
+#include "linear_rows.hpp"
 #include "pairings.hpp"
 #include "tile_solver.hpp"
 
 namespace maxmargin::MAXMARGIN_LEVEL {
 
 template <class T>
-constexpr Loops<T> table{pair_dense<T>, dot_sparse<T>, to_squared_distances<T>, apply_kernel<T>,
-                         round<T>,      accumulate<T>, solve_tile<T>,           solve_joint_tile<T>};
+constexpr Loops<T> table{
+    pair_dense<T>, dot_sparse<T>, to_squared_distances<T>, apply_kernel<T>, round<T>,           accumulate<T>, dot<T>,
+    add<T>,        square<T>,     {slope, duals},          solve_tile<T>,   solve_joint_tile<T>};
 
 const Loops<float>& loops32() { return table<float>; }
 const Loops<double>& loops64() { return table<double>; }

@@ -25,5 +25,6 @@ void test_crammer_singer();
 void test_exact_sums();
 void test_linear_sums();
 void test_deadline();
+void test_linear();
 
 }  // namespace tests

@@ -37,6 +37,7 @@ int main() {
         tests::test_crammer_singer();
         tests::test_exact_sums();
         tests::test_deadline();
+        tests::test_linear();
     }
     tests::test_working_set();
     tests::test_linear_sums();

@@ -12,7 +12,7 @@ from maxmargin.primal_or_dual import primal_or_dual  # not lazily: the module of
 if TYPE_CHECKING:
     from maxmargin.audits import Audit, audit
     from maxmargin.certificates import Certificate
-    from maxmargin.estimators import SVC, SVR, KernelRegressor, NuSVC, NuSVR, OneClassSVM
+    from maxmargin.estimators import SVC, SVR, KernelRegressor, LinearOneClassSVM, LinearSVC, LinearSVR, NuSVC, NuSVR, OneClassSVM
     from maxmargin.estimators.probabilities import loo_decisions
     from maxmargin.io import load
     from maxmargin.model_selection import SVCCV, SVRCV, C_path
@@ -29,6 +29,9 @@ _MODULE_OF = {
     "C_path": "model_selection",
     "Certificate": "certificates",
     "KernelRegressor": "estimators",
+    "LinearOneClassSVM": "estimators",
+    "LinearSVC": "estimators",
+    "LinearSVR": "estimators",
     "NuSVC": "estimators",
     "NuSVR": "estimators",
     "OneClassSVM": "estimators",
@@ -47,6 +50,9 @@ __all__ = [
     "C_path",
     "Certificate",
     "KernelRegressor",
+    "LinearOneClassSVM",
+    "LinearSVC",
+    "LinearSVR",
     "NuSVC",
     "NuSVR",
     "OneClassSVM",

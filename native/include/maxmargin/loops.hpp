@@ -9,6 +9,7 @@
 
 #include "maxmargin/joint_tile.hpp"
 #include "maxmargin/kernel.hpp"
+#include "maxmargin/linear_losses.hpp"
 #include "maxmargin/tile_problem.hpp"
 
 namespace maxmargin {
@@ -36,6 +37,11 @@ struct Loops {
     void (*round)(const T* values, int size, float* out);
     // out[j] += sum_r weights[r] tile[r][j], in float64.
     void (*accumulate)(const T* const* tile_rows, int n_rows, int n_columns, const double* weights, double* out);
+    // <row, w>, out += weight row and |row|^2, in float64.
+    double (*dot)(const T* row, const double* w, int n_features);
+    void (*add)(double weight, const T* row, double* out, int n_features);
+    double (*square)(const T* row, int n_features);
+    LossLoops losses;  // the same for both types
     TileResult (*solve_tile)(TileProblem<T>&);
     TileResult (*solve_joint_tile)(JointTileProblem<T>&);
 };

@@ -5,8 +5,9 @@ scikit-learn's validation, the formulations, kernels and solvers. It never loops
 """
 
 from maxmargin.estimators.kernel_regression import KernelRegressor
+from maxmargin.estimators.linear import LinearOneClassSVM, LinearSVC, LinearSVR
 from maxmargin.estimators.one_class import OneClassSVM
 from maxmargin.estimators.svc import SVC, NuSVC
 from maxmargin.estimators.svr import SVR, NuSVR
 
-__all__ = ["SVC", "SVR", "KernelRegressor", "NuSVC", "NuSVR", "OneClassSVM"]
+__all__ = ["SVC", "SVR", "KernelRegressor", "LinearOneClassSVM", "LinearSVC", "LinearSVR", "NuSVC", "NuSVR", "OneClassSVM"]

@@ -13,6 +13,7 @@ from maxmargin.formulations.classification import (
     nu_margin,
 )
 from maxmargin.formulations.crammer_singer import CrammerSingerProblem, crammer_singer_problem
+from maxmargin.formulations.linear import LinearProblem, linear_classification, linear_one_class, linear_regression
 from maxmargin.formulations.losses import Hinge, HuberHinge, Loss, SquaredHinge, make_loss
 from maxmargin.formulations.one_class import one_class_problem
 from maxmargin.formulations.problem import DualProblem, Sums
@@ -23,6 +24,7 @@ __all__ = [
     "DualProblem",
     "Hinge",
     "HuberHinge",
+    "LinearProblem",
     "Loss",
     "SquaredHinge",
     "Sums",
@@ -30,6 +32,9 @@ __all__ = [
     "costs",
     "crammer_singer_problem",
     "largest_nu",
+    "linear_classification",
+    "linear_one_class",
+    "linear_regression",
     "make_loss",
     "merge_halves",
     "nu_classification_problem",

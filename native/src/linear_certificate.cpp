@@ -1,0 +1,157 @@
+#include "maxmargin/linear_certificate.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "maxmargin/threads.hpp"
+
+namespace maxmargin {
+namespace {
+
+constexpr int most_groups = 16;  // of rows, each with sums of its own: by the data alone, so that threads change no bit
+constexpr double unit_roundoff = 0x1p-53, infinity = std::numeric_limits<double>::infinity();
+
+template <class S, class Visitor>
+int for_each_value(const DenseView<S>& X, std::int64_t i, Visitor visit) {
+    const S* row = X.values + i * X.row_stride;
+    for (int k = 0; k < X.n_features; ++k) visit(k, static_cast<double>(row[k]));
+    return X.n_features;
+}
+template <class S, class I, class Visitor>
+int for_each_value(const CsrView<S, I>& X, std::int64_t i, Visitor visit) {
+    for (I v = X.starts[i]; v < X.starts[i + 1]; ++v) visit(X.features[v], static_cast<double>(X.values[v]));
+    return static_cast<int>(X.starts[i + 1] - X.starts[i]);
+}
+
+// A sum, and what rounding took from it (Knuth).
+struct Sum {
+    double high = 0.0, lost = 0.0;
+    void add(double term) {
+        const double total = high + term, gained = total - high;
+        lost += (high - (total - gained)) + (term - gained);
+        high = total;
+    }
+    void add(const Sum& other) {
+        add(other.high);
+        lost += other.lost;
+    }
+    double value() const { return high + lost; }
+};
+
+struct Sums {
+    Sum gaps, plain, duals, total, size, reach;
+    double violation = 0.0, box = 0.0;
+    void add(const Sums& other) {
+        gaps.add(other.gaps), plain.add(other.plain), duals.add(other.duals);
+        total.add(other.total), size.add(other.size), reach.add(other.reach);
+        violation = std::max(violation, other.violation), box = std::max(box, other.box);
+    }
+};
+
+// One sample, as the statement of the problem has it.
+struct Sample {
+    double lower, upper, cost, epsilon;
+    bool squared;
+
+    Sample(const LinearProblem& problem, std::int64_t i)
+        : cost(std::abs(problem.reach[i])), epsilon(problem.epsilon), squared(problem.squared && cost > 0.0) {
+        const double end = squared ? infinity : cost;
+        lower = problem.two_sided || problem.reach[i] < 0.0 ? -end : 0.0;
+        upper = problem.two_sided || problem.reach[i] > 0.0 ? end : 0.0;
+        if (cost == 0.0) lower = upper = 0.0;
+    }
+    // loss(r) + eps |beta| + q/2 beta^2 - beta r, as terms >= 0 in which nothing cancels: of the tube, and of what is beyond it
+    double gap(double r, double beta) const {
+        const double beyond = r > epsilon ? r - epsilon : r < -epsilon ? r + epsilon : 0.0, within = r - beyond;
+        const double tube = epsilon * std::abs(beta) - beta * within;
+        if (beyond == 0.0) return tube + (squared ? 0.25 * beta * beta / cost : 0.0);
+        const double end = beyond > 0.0 ? upper : lower;
+        if (!squared) return tube + (end - beta) * beyond;
+        if (end == 0.0) return tube - beta * beyond + 0.25 * beta * beta / cost;  // the side without a loss
+        const double off = beta - 2.0 * cost * beyond;
+        return tube + 0.25 * off * off / cost;
+    }
+    // The distance of r from the residuals for which beta is optimal.
+    double violation(double r, double beta) const {
+        const double slope = squared ? 0.5 * beta / cost : 0.0, tube = beta == 0.0 ? epsilon : 0.0;
+        const double middle = slope + (beta > 0.0 ? epsilon : beta < 0.0 ? -epsilon : 0.0);
+        const double least = beta > lower ? middle - tube : -infinity, most = beta < upper ? middle + tube : infinity;
+        return std::max({least - r, r - most, 0.0});
+    }
+};
+
+}  // namespace
+
+template <class View>
+LinearEvidence linear_evidence(const View& X, const LinearProblem& problem, const double* weights, const double* beta,
+                               double* terms, double* products) {
+    const std::int64_t n = X.n_samples, d = X.n_features;
+    const double offset = problem.has_bias() ? problem.constant * weights[d] : 0.0;
+    double square_of_weights = 0.0;
+    for (std::int64_t k = 0; k < d; ++k) square_of_weights += weights[k] * weights[k];
+    const double norm = std::sqrt(square_of_weights);
+    const int n_groups = static_cast<int>(std::clamp<std::int64_t>(n / rows_of_part, 1, most_groups));
+    std::vector<Sum> sums_of_products(n_groups * d);
+    std::vector<Sums> sums(n_groups);
+    Failure failure;
+    const int threads = std::min(n_groups, n_threads());
+#pragma omp parallel for schedule(dynamic, 1) num_threads(threads)
+    for (int g = 0; g < n_groups; ++g) {
+        failure.guard([&] {
+            const std::int64_t first = n * g / n_groups, last = n * (g + 1) / n_groups;
+            std::vector<double> part(d, 0.0);
+            for (std::int64_t i = first; i < last; ++i) {
+                const Sample sample(problem, i);
+                const double dual = beta[i];
+                double score = 0.0, square = 0.0;
+                const int n_terms = for_each_value(X, i, [&](auto k, double x) {
+                    score += x * weights[k];
+                    square += x * x;
+                    part[k] += dual * x;
+                });
+                const double length = std::sqrt(square), r = problem.targets[i] - (score + offset);
+                const double rounding =
+                    unit_roundoff * ((n_terms + 2) * length * norm + 2.0 * std::abs(score + offset) + std::abs(r));
+                const double here = sample.gap(r, dual);
+                terms[i] = std::max({here, sample.gap(r - rounding, dual), sample.gap(r + rounding, dual)});
+                sums[g].gaps.add(terms[i]);
+                sums[g].plain.add(here);
+                sums[g].duals.add(problem.targets[i] * dual - problem.epsilon * std::abs(dual) -
+                                  (sample.squared ? 0.25 * dual * dual / sample.cost : 0.0));
+                sums[g].total.add(dual);
+                sums[g].size.add(std::abs(dual));
+                sums[g].reach.add(std::abs(dual) * length);
+                sums[g].violation = std::max(sums[g].violation, sample.violation(r, dual));
+                sums[g].box = std::max({sums[g].box, sample.lower - dual, dual - sample.upper});
+                if ((i - first + 1) % rows_of_part == 0 || i + 1 == last)
+                    for (std::int64_t k = 0; k < d; ++k) {
+                        sums_of_products[g * d + k].add(part[k]);
+                        part[k] = 0.0;
+                    }
+            }
+        });
+    }
+    failure.rethrow();
+    for (std::int64_t k = 0; k < d; ++k) {
+        for (int g = 1; g < n_groups; ++g) sums_of_products[k].add(sums_of_products[g * d + k]);
+        products[k] = sums_of_products[k].value();
+    }
+    for (int g = 1; g < n_groups; ++g) sums[0].add(sums[g]);
+    const Sums& all = sums[0];
+    return {all.gaps.value(), all.plain.value(), all.duals.value(), all.total.value(),
+            all.size.value(), all.reach.value(), all.violation,     all.box};
+}
+
+#define MAXMARGIN_EVIDENCE(...)                                                                                              \
+    template LinearEvidence linear_evidence(const __VA_ARGS__&, const LinearProblem&, const double*, const double*, double*, \
+                                            double*);
+MAXMARGIN_EVIDENCE(DenseView<float>)
+MAXMARGIN_EVIDENCE(DenseView<double>)
+MAXMARGIN_EVIDENCE(CsrView<float, std::int32_t>)
+MAXMARGIN_EVIDENCE(CsrView<float, std::int64_t>)
+MAXMARGIN_EVIDENCE(CsrView<double, std::int32_t>)
+MAXMARGIN_EVIDENCE(CsrView<double, std::int64_t>)
+
+}  // namespace maxmargin

@@ -1,0 +1,491 @@
+"""Linear machines at the scale of text: drop-ins for scikit-learn's LinearSVC and LinearSVR, with certificates."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, OutlierMixin, RegressorMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted
+
+from maxmargin.backends import make_backend
+from maxmargin.backends.linear import Columns, Rows
+from maxmargin.callbacks import ProgressBar
+from maxmargin.certificates import combine
+from maxmargin.control import Control, Progress, Stop
+from maxmargin.estimators import validation
+from maxmargin.estimators.callback_tree import CallbackSupportMixin, CallbackTree, with_callbacks
+from maxmargin.estimators.linear_training import LinearMachineResult, carried_over, certify, train_linear
+from maxmargin.formulations import LinearProblem, linear_classification, linear_one_class, linear_regression
+from maxmargin.solution import Status
+from maxmargin.solvers.linear import LinearSituation, choose_linear_solver
+
+Vector = NDArray[np.float64]
+Matrix = NDArray[np.float64]
+
+SVC_LOSSES = ("hinge", "squared_hinge")
+SVR_LOSSES = ("epsilon_insensitive", "squared_epsilon_insensitive")
+REGULARIZED = "regularized"
+#: Samples within this relative distance of the plane are on it: they are inliers, whatever the rounding of their decisions.
+ON_THE_PLANE = 1e-10
+
+
+class LinearMachine(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
+    """The base class of the linear estimators. Their `fit` is: validate, formulate, `_train` (place, solve, certify), keep."""
+
+    kernel: ClassVar[str] = "linear"  # what validation.samples asks of an estimator
+
+    def _check_shared_parameters(self) -> None:
+        if self.tol is None and self.gap_tol is None:
+            raise ValueError("tol=None and gap_tol=None: nothing would end the fit; give one of them a number")
+        validation.tolerances(math.inf if self.tol is None else self.tol, self.gap_tol or (None if self.tol else 1.0))
+        validation.callbacks(self.callbacks)
+        if self.max_seconds is not None:
+            validation.positive("max_seconds", self.max_seconds)
+        validation.steps("max_iter", self.max_iter)
+
+    def _bias(self) -> tuple[str, float]:
+        """Which bias the machine has, and the value of its column."""
+        given = self.fit_intercept
+        if isinstance(given, str):
+            if given != REGULARIZED:
+                raise ValueError(f"fit_intercept={given!r}: must be True, False or {REGULARIZED!r}")
+            scaling = validation.finite("intercept_scaling", self.intercept_scaling)
+            if scaling == 0.0:
+                raise ValueError(
+                    f"Intercept scaling is {self.intercept_scaling!r} but needs to be greater than 0: use fit_intercept=False "
+                    "for a machine without an intercept"
+                )
+            return "regularised", scaling
+        return ("free" if given else "none"), 1.0
+
+    def _make_control(self, tasks: CallbackTree) -> Control:
+        callbacks = [tasks.report, *(self.callbacks or ()), *([ProgressBar()] if self.verbose else ())]
+        return Control(self.max_seconds, -1, callbacks)
+
+    # --- place, solve, certify ------------------------------------------------------------------------------------
+
+    def _train(
+        self, X: Any, problems: Sequence[LinearProblem], control: Control, tasks: CallbackTree
+    ) -> list[LinearMachineResult]:
+        l1 = getattr(self, "penalty", "l2") == "l1"
+        rows = Columns(X) if l1 else Rows(X)
+        choice = choose_linear_solver(self._asked_solver(), LinearSituation(X.shape[0], X.shape[1], problems[0].squared, l1))
+        self.solver_, self.solver_reason_ = choice.name, choice.reason
+        stop = Stop(math.inf if self.tol is None else self.tol, self.gap_tol)
+        with make_backend("native").session(rows.n_values), control.running(), tasks.machine():
+            results = train_linear(choice.name, problems, rows, stop, control, self.max_iter, self._starts(problems, rows))
+        self._last = (problems, [(result.beta, result.weights) for result in results]) if self.warm_start else None
+        return results
+
+    def _asked_solver(self) -> str:
+        return str(self.solver)
+
+    def _starts(self, problems: Sequence[LinearProblem], rows: Rows | Columns) -> list[tuple[Vector, Vector]] | None:
+        """The points to start from: those of the last fit if `warm_start` is set and it had the same machines, else None."""
+        last = getattr(self, "_last", None)
+        if not self.warm_start or last is None:
+            return None
+        old, points = last
+        size = rows.n_features + (problems[0].bias != "none")
+        same = len(old) == len(problems) and all(
+            len(a) == len(b) and a.bias == b.bias and np.array_equal(a.targets, b.targets)
+            for a, b in zip(old, problems, strict=True)
+        )
+        if not same or len(points[0][1]) != size:
+            return None
+        return [carried_over(new, one, *point) for new, one, point in zip(problems, old, points, strict=True)]
+
+    # --- keep -----------------------------------------------------------------------------------------------------
+
+    def _keep(self, problems: Sequence[LinearProblem], results: Sequence[LinearMachineResult]) -> None:
+        n_features, constant = self.n_features_in_, problems[0].constant
+        weights = np.array([result.weights for result in results])
+        self.coef_ = np.ascontiguousarray(weights[:, :n_features])
+        has_bias = problems[0].bias != "none"
+        self.intercept_: Any = constant * weights[:, n_features] if has_bias else np.zeros(len(results))
+        if not (np.isfinite(self.coef_).all() and np.isfinite(self.intercept_).all()):
+            raise ValueError("The coefficients or intercepts are not finite: scale the features")
+        proofs = [result.proof for result in results]
+        self.certificate_ = proofs[0] if len(proofs) == 1 else combine(proofs, np.array([proof.gap_terms for proof in proofs]))
+        trouble = [result.status for result in results if not result.status.converged]
+        self.status_ = trouble[0] if trouble else results[0].status
+        self.trace_ = results[-1].trace
+        self.n_iter_ = max(1, *(result.rounds for result in results)) if len(results) > 1 else max(1, results[0].rounds)
+        self.n_passes_ = float(sum(result.passes for result in results))
+
+    def _finish(self, control: Control, tasks: CallbackTree) -> None:
+        """End a fit: tell the callbacks, raise KeyboardInterrupt again after Ctrl-C, and warn if the fit has not converged."""
+        self.fit_seconds_ = control.seconds
+        tasks.end()
+        if control.interrupted:
+            raise KeyboardInterrupt(self.status_.value)
+        if self.status_.converged:
+            return
+        reached = f"Relative gap {self.certificate_.relative_gap:.2g} (gap_tol={self.gap_tol})."
+        if self.status_ is Status.MAX_ITER:  # scikit-learn's sentence, which users know and may filter
+            reached = f"Liblinear failed to converge, increase the number of iterations. {reached}"
+        callers = 3 + hasattr(type(self).fit, "__wrapped__")  # this method, fit, perhaps its decorator, the user
+        warnings.warn(f"{self.status_.value} {reached}", ConvergenceWarning, stacklevel=callers)
+
+    # --- use ------------------------------------------------------------------------------------------------------
+
+    def _scores(self, X: ArrayLike) -> Matrix:
+        """w . x + b, a column for each machine."""
+        check_is_fitted(self)
+        queries = validation.samples(self, X, reset=False)
+        coefficients = self.coef_.T
+        scores: Any = queries @ coefficients
+        return np.asarray((scores.toarray() if sp.issparse(scores) else scores) + self.intercept_)
+
+    def sparsify(self) -> Self:
+        """Store `coef_` as a CSR matrix, which saves memory where most weights are zero (penalty='l1')."""
+        check_is_fitted(self)
+        self.coef_ = sp.csr_matrix(self.coef_)
+        return self
+
+    def densify(self) -> Self:
+        """Store `coef_` as an array again."""
+        check_is_fitted(self)
+        coefficients: Any = self.coef_
+        if sp.issparse(coefficients):
+            self.coef_ = coefficients.toarray()
+        return self
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+class LinearSVC(ClassifierMixin, LinearMachine):  # type: ignore[misc]
+    r"""Linear support vector classification for many samples, exact, with a duality-gap certificate.
+
+    .. math:: \min_{w, b} \tfrac12 \lVert w \rVert^2 + \sum_i C_i \, \max(0, 1 - y_i (w \cdot x_i + b))^p, \quad p = 1, 2
+
+    A drop-in for :class:`sklearn.svm.LinearSVC`; parameters and attributes that are not described here mean the same as there.
+    Several classes are told apart one-vs-rest, the machines side by side.
+
+    Parameters
+    ----------
+    penalty : {"l2", "l1"}, default="l2"
+        "l1": :math:`\lVert w \rVert_1` instead of the square, with the squared hinge; most weights are zero then. It takes a copy
+        of the data, column by column.
+    loss : {"squared_hinge", "hinge"}, default="squared_hinge"
+        The power p: 2 or 1.
+    dual : {"auto"} or bool, default="auto"
+        True asks for the solver of the dual ("descent"), False for the solver of the primal ("newton"). The model is the same.
+    tol : float or None, default=None
+        The largest violation of the optimality conditions that is accepted; None: the gap alone decides.
+    fit_intercept : {True, False, "regularized"}, default=True
+        True: an intercept that is not regularised, as in :class:`SVC`. "regularized": as in scikit-learn and LIBLINEAR, the
+        weight of a constant column of value ``intercept_scaling``.
+    max_iter : int, default=-1
+        The largest number of epochs (descent) or Newton steps of a machine; -1: no limit.
+    gap_tol : float or None, default=1e-3
+        The largest relative duality gap that is accepted.
+    max_seconds : float or None, default=None
+        The time after which the fit ends with the model it has reached.
+    callbacks : list of callables or None
+        Called with a :class:`Progress`; one that returns True ends the fit.
+    solver : {"auto", "newton", "descent"}, default="auto"
+        The solver; "auto" chooses by shape and loss, and ``solver_reason_`` says why.
+    warm_start : bool, default=False
+        Start from the solution of the last fit if it had the same samples and labels; C and weights may differ.
+    random_state
+        Ignored: the solvers are deterministic, whatever the number of threads.
+
+    Attributes
+    ----------
+    certificate_ : Certificate
+        Primal and dual value and the gap between them, in float64, by code that no solver shares.
+    status_ : Status
+        How the fit ended.
+    n_iter_ : int
+        The largest number of epochs or Newton steps of a machine.
+    n_passes_ : float
+        The work of all machines, in passes over the training set.
+    solver_, solver_reason_, trace_, fit_seconds_
+        The solver that ran, why it was chosen, the course of the last machine, and the seconds of the fit.
+    """
+
+    def __init__(
+        self,
+        penalty: str = "l2",
+        loss: str = "squared_hinge",
+        *,
+        dual: bool | str = "auto",
+        tol: float | None = None,
+        C: float = 1.0,
+        multi_class: str = "ovr",
+        fit_intercept: bool | str = True,
+        intercept_scaling: float = 1.0,
+        class_weight: Any = None,
+        verbose: int = 0,
+        random_state: Any = None,
+        max_iter: int = -1,
+        gap_tol: float | None = 1e-3,
+        max_seconds: float | None = None,
+        callbacks: Sequence[Callable[[Progress], Any]] | None = None,
+        solver: str = "auto",
+        warm_start: bool = False,
+    ) -> None:
+        self.penalty = penalty
+        self.loss = loss
+        self.dual = dual
+        self.tol = tol
+        self.C = C
+        self.multi_class = multi_class
+        self.fit_intercept = fit_intercept
+        self.intercept_scaling = intercept_scaling
+        self.class_weight = class_weight
+        self.verbose = verbose
+        self.random_state = random_state
+        self.max_iter = max_iter
+        self.gap_tol = gap_tol
+        self.max_seconds = max_seconds
+        self.callbacks = callbacks
+        self.solver = solver
+        self.warm_start = warm_start
+
+    def _check_parameters(self) -> None:
+        validation.positive("C", self.C, hint=" and finite (SVC has a hard margin)")
+        validation.choice("loss", self.loss, SVC_LOSSES)
+        validation.choice("penalty", self.penalty, ("l1", "l2"))
+        validation.choice("multi_class", self.multi_class, ("ovr",), " (SVC(kernel='linear') has 'crammer_singer')")
+        if self.dual not in (True, False, "auto"):
+            raise ValueError(f"dual={self.dual!r}: must be True, False or 'auto'")
+        if (self.penalty == "l1" and (self.loss == "hinge" or self.dual is True)) or (
+            self.loss == "hinge" and self.dual is False
+        ):
+            raise ValueError(
+                f"Unsupported set of arguments: penalty={self.penalty!r}, loss={self.loss!r}, dual={self.dual!r}; the penalty "
+                "'l1' goes with the squared hinge and dual=False, the hinge with dual=True; or use dual='auto'"
+            )
+        self._check_shared_parameters()
+
+    @with_callbacks  # type: ignore[untyped-decorator]
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Train the machines. Ctrl-C ends the fit: the model reached so far is kept with its certificate, and Ctrl-C is raised
+        again."""
+        self._check_parameters()
+        bias, constant = self._bias()
+        tasks = CallbackTree(self)
+        control = self._make_control(tasks)
+        X, given = validation.samples(self, X, y, reset=True)
+        self.classes_, labels = classes_and_labels(given)
+        weights = validation.sample_weights(sample_weight, X)
+        self.class_weight_ = validation.class_weights(self.class_weight, self.classes_, labels, weights)
+        costs = float(self.C) * weights * self.class_weight_[labels]
+        validation.require_two_classes(labels, costs)
+        positives = [1] if len(self.classes_) == 2 else range(len(self.classes_))
+        problems = [
+            linear_classification(np.where(labels == positive, 1.0, -1.0), costs, self.loss, bias, constant)
+            for positive in positives
+        ]
+        tasks.begin(len(problems), X=X, y=y, metadata={"sample_weight": sample_weight})
+        self._keep(problems, self._train(X, problems, control, tasks))
+        self._finish(control, tasks)
+        return self
+
+    def _asked_solver(self) -> str:
+        if self.solver != "auto" or self.dual == "auto" or self.penalty == "l1":
+            return str(self.solver)
+        return "descent" if self.dual else "newton"
+
+    def decision_function(self, X: ArrayLike) -> Matrix:
+        """The decision values: one per sample for two classes, else one per class."""
+        scores = self._scores(X)
+        return scores[:, 0] if scores.shape[1] == 1 else scores
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """The class of each sample."""
+        scores = self._scores(X)
+        chosen = (scores[:, 0] > 0.0).astype(np.intp) if scores.shape[1] == 1 else scores.argmax(axis=1)
+        return np.asarray(self.classes_[chosen])
+
+
+class LinearSVR(RegressorMixin, LinearMachine):  # type: ignore[misc]
+    r"""Linear support vector regression for many samples, exact, with a duality-gap certificate.
+
+    .. math:: \min_{w, b} \tfrac12 \lVert w \rVert^2 + \sum_i C_i \, \max(0, |y_i - w \cdot x_i - b| - \epsilon)^p, \quad p = 1, 2
+
+    A drop-in for :class:`sklearn.svm.LinearSVR`; the other parameters and attributes are those of :class:`LinearSVC`.
+
+    Parameters
+    ----------
+    epsilon : float, default=0.0
+        Half the width of the tube, in units of y.
+    loss : {"epsilon_insensitive", "squared_epsilon_insensitive"}, default="epsilon_insensitive"
+        Whether the loss is the distance from the tube or its square.
+    """
+
+    def __init__(
+        self,
+        *,
+        epsilon: float = 0.0,
+        tol: float | None = None,
+        C: float = 1.0,
+        loss: str = "epsilon_insensitive",
+        fit_intercept: bool | str = True,
+        intercept_scaling: float = 1.0,
+        dual: bool | str = "auto",
+        verbose: int = 0,
+        random_state: Any = None,
+        max_iter: int = -1,
+        gap_tol: float | None = 1e-3,
+        max_seconds: float | None = None,
+        callbacks: Sequence[Callable[[Progress], Any]] | None = None,
+        solver: str = "auto",
+        warm_start: bool = False,
+    ) -> None:
+        self.epsilon = epsilon
+        self.tol = tol
+        self.C = C
+        self.loss = loss
+        self.fit_intercept = fit_intercept
+        self.intercept_scaling = intercept_scaling
+        self.dual = dual
+        self.verbose = verbose
+        self.random_state = random_state
+        self.max_iter = max_iter
+        self.gap_tol = gap_tol
+        self.max_seconds = max_seconds
+        self.callbacks = callbacks
+        self.solver = solver
+        self.warm_start = warm_start
+
+    @with_callbacks  # type: ignore[untyped-decorator]
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Train the machine. Ctrl-C ends the fit: the model reached so far is kept with its certificate, and Ctrl-C is raised
+        again."""
+        validation.positive("C", self.C, hint=" and finite")
+        validation.positive("epsilon", self.epsilon, zero_ok=True)
+        validation.choice("loss", self.loss, SVR_LOSSES)
+        self._check_shared_parameters()
+        bias, constant = self._bias()
+        tasks = CallbackTree(self)
+        control = self._make_control(tasks)
+        scale = SimpleNamespace(tol=self.tol or self.gap_tol)  # what an error about enormous targets names
+        if isinstance(y, np.ndarray) and y.ndim == 1 and y.dtype.kind == "f":
+            validation.finite_targets(scale, y)  # before scikit-learn refuses them without saying where
+        X, given = validation.samples(self, X, y, reset=True, numeric_targets=True)
+        targets = validation.finite_targets(scale, given)
+        weights = validation.sample_weights(sample_weight, X)
+        validation.require_weight(weights)
+        problem = linear_regression(targets, float(self.C) * weights, float(self.epsilon), self.loss, bias, constant)
+        tasks.begin(1, X=X, y=y, metadata={"sample_weight": sample_weight})
+        self._keep([problem], self._train(X, [problem], control, tasks))
+        self.coef_ = self.coef_[0]
+        self._finish(control, tasks)
+        return self
+
+    def _asked_solver(self) -> str:
+        if self.solver != "auto" or self.dual == "auto":
+            return str(self.solver)
+        return "descent" if self.dual else "newton"
+
+    def predict(self, X: ArrayLike) -> Vector:
+        """The predicted target of each sample."""
+        return self._scores(X).ravel()
+
+
+class LinearOneClassSVM(OutlierMixin, LinearMachine):  # type: ignore[misc]
+    r"""Outlier detection by a linear one-class machine for many samples, exact, with a duality-gap certificate.
+
+    .. math:: \min_{w, \rho} \tfrac12 \lVert w \rVert^2 - \nu \Big(\sum_i s_i\Big) \rho
+              + \sum_i s_i \, \max(0, \rho - w \cdot x_i)
+
+    The machine of ``OneClassSVM(kernel="linear")``; the other parameters and attributes are those of :class:`LinearSVC`.
+
+    Parameters
+    ----------
+    nu : float in (0, 1], default=0.5
+        The largest share of outliers in the training set.
+
+    Attributes
+    ----------
+    offset_ : array of shape (1,)
+        rho: the decision function is ``score_samples(X) - offset_``.
+    """
+
+    def __init__(
+        self,
+        *,
+        nu: float = 0.5,
+        tol: float | None = None,
+        verbose: int = 0,
+        max_iter: int = -1,
+        gap_tol: float | None = 1e-3,
+        max_seconds: float | None = None,
+        callbacks: Sequence[Callable[[Progress], Any]] | None = None,
+        solver: str = "auto",
+        warm_start: bool = False,
+    ) -> None:
+        self.nu = nu
+        self.tol = tol
+        self.verbose = verbose
+        self.max_iter = max_iter
+        self.gap_tol = gap_tol
+        self.max_seconds = max_seconds
+        self.callbacks = callbacks
+        self.solver = solver
+        self.warm_start = warm_start
+
+    @with_callbacks  # type: ignore[untyped-decorator]
+    def fit(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
+        """Train the machine; y is ignored. Ctrl-C ends the fit, and the model reached so far is kept with its certificate."""
+        validation.share("nu", self.nu)
+        self._check_shared_parameters()
+        tasks = CallbackTree(self)
+        control = self._make_control(tasks)
+        X = validation.samples(self, X, reset=True)
+        weights = validation.sample_weights(sample_weight, X)
+        validation.require_weight(weights)
+        problem = linear_one_class(weights, float(self.nu))
+        tasks.begin(1, X=X, y=y, metadata={"sample_weight": sample_weight})
+        (result,) = self._train(X, [problem], control, tasks)
+        self._keep([problem], [_with_the_plane_lowered(X, problem, result)])
+        self.coef_ = self.coef_[0]
+        self.offset_ = -self.intercept_
+        self._finish(control, tasks)
+        return self
+
+    def score_samples(self, X: ArrayLike) -> Vector:
+        """w . x of each sample: small for outliers."""
+        return np.asarray(self._scores(X) - self.intercept_).ravel()
+
+    def decision_function(self, X: ArrayLike) -> Vector:
+        """The signed distance from the plane, up to a factor: negative for outliers."""
+        return self._scores(X).ravel()
+
+    def predict(self, X: ArrayLike) -> NDArray[np.intp]:
+        """1 for inliers, -1 for outliers."""
+        return np.where(self.decision_function(X) >= 0.0, 1, -1)
+
+
+def _with_the_plane_lowered(X: Any, problem: LinearProblem, result: LinearMachineResult) -> LinearMachineResult:
+    """The machine with rho lowered by a tiny amount, and its certificate."""
+    weights = result.weights.copy()
+    weights[-1] += ON_THE_PLANE * abs(weights[-1])
+    return replace(result, weights=weights, proof=certify(problem, Rows(X), weights, result.beta))
+
+
+def classes_and_labels(y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.intp]]:
+    """Like `validation.classes_and_labels`, without sorting where the labels are small whole numbers."""
+    if y.dtype.kind not in "iu" or not len(y) or int(y.max()) - int(y.min()) >= len(y):
+        return validation.classes_and_labels(y)
+    least = y.min()
+    present = np.bincount((y - least).astype(np.intp)) > 0
+    if present.sum() < 2:
+        return validation.classes_and_labels(y)
+    numbers = np.cumsum(present) - 1
+    return (np.flatnonzero(present) + least).astype(y.dtype), numbers[(y - least).astype(np.intp)]

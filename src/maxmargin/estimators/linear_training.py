@@ -1,0 +1,104 @@
+"""The training of linear machines: solve, prove, and go on where the proof contradicts the solver."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maxmargin.backends.linear import Columns, Rows, n_threads, use_threads
+from maxmargin.certificates import Certificate
+from maxmargin.control import Control, Stop
+from maxmargin.formulations import LinearProblem
+from maxmargin.linear_certificates import Evidence, certify_l1, certify_linear
+from maxmargin.solution import Status, Trace
+from maxmargin.solvers.linear import LinearRun
+
+Vector = NDArray[np.float64]
+Start = tuple[Vector, Vector]
+
+LEAST_GAP = 1e-15  # relative: what no solver can promise
+#: Machines of at most SMALL samples are solved up to rounding where Newton's method can: that costs next to nothing, and what is
+#: equal in exact arithmetic (a weight of two, a sample twice) then is equal.
+SMALL, EXACT_GAP, EXACT_ROUNDS = 1024, 1e-20, 100
+
+
+@dataclass(frozen=True)
+class LinearMachineResult:
+    """A trained machine: duals, weights (features, then bias if there is one), its proof and its course."""
+
+    beta: Vector
+    weights: Vector
+    proof: Certificate
+    status: Status
+    rounds: int
+    passes: float
+    trace: Trace
+
+
+def train_linear(
+    name: str,
+    problems: Sequence[LinearProblem],
+    rows: Rows | Columns,
+    stop: Stop,
+    control: Control,
+    max_rounds: int,
+    starts: Sequence[Start] | None = None,
+) -> list[LinearMachineResult]:
+    """Train each machine with the solver `name`; several of them side by side, a thread for each."""
+    control.n_machines = len(problems)
+    together = min(n_threads(), len(problems))
+    lock = threading.Lock()
+
+    def train(index: int, own: Control) -> LinearMachineResult:
+        with lock:
+            control.begin_turn(index, together)
+        start = None if starts is None else starts[index]
+        run = LinearRun.begin(name, problems[index], rows, start)
+        if name == "newton" and rows.n_samples <= SMALL:
+            run.advance(EXACT_GAP, own, EXACT_ROUNDS if max_rounds < 0 else min(EXACT_ROUNDS, max_rounds))
+        return prove(run, rows, stop, own, max_rounds)
+
+    if together == 1:
+        return [train(index, control) for index in range(len(problems))]
+    with ThreadPoolExecutor(together, initializer=use_threads, initargs=(1,)) as pool:
+        return list(pool.map(lambda index: train(index, control.share()), range(len(problems))))
+
+
+def prove(run: LinearRun, rows: Rows | Columns, stop: Stop, control: Control, max_rounds: int) -> LinearMachineResult:
+    """Advance until the certificate satisfies the stopping rule, or the run has to end."""
+    gap_tol = target = stop.gap_tol if stop.gap_tol is not None else min(1e-3, stop.tol)
+    while True:
+        solution = run.advance(target, control, max_rounds)  # at once if the solver is there already
+        with control.clock_stopped():
+            proof = certify(run.problem, rows, solution.weights, solution.beta)
+        status = solution.status
+        if proof.meets(stop.tol, stop.gap_tol):
+            status = Status.CONVERGED if np.isfinite(stop.tol) else Status.GAP_REACHED
+            break
+        if not status.converged:
+            break
+        target = min(0.3 * target, target * 0.5 * gap_tol / max(proof.relative_gap, gap_tol))
+        if target < LEAST_GAP:
+            status = Status.STALLED
+            break
+    return LinearMachineResult(solution.beta, solution.weights, proof, status, run.rounds, run.passes, run.trace)
+
+
+def certify(problem: LinearProblem, rows: Rows | Columns, weights: Vector, beta: Vector) -> Certificate:
+    if isinstance(rows, Columns):
+        scores, products = rows.scores(weights[: rows.n_features]), rows.products(beta)
+        return certify_l1(problem, weights, beta, scores, products, rows.largest_sizes())
+    return certify_linear(problem, weights, Evidence(*rows.evidence(problem, weights, beta)))
+
+
+def carried_over(problem: LinearProblem, old: LinearProblem, beta: Vector, weights: Vector) -> Start:
+    """A point of a problem from the solution of one over the same samples: duals keep their share of the cost."""
+    ratio: Any = np.divide(problem.reach, old.reach, out=np.zeros(len(problem)), where=old.reach != 0.0)
+    lower, upper = problem.box
+    return np.clip(beta * ratio, lower, upper), weights.copy()

@@ -1,0 +1,113 @@
+r"""Linear machines: the pair of problems of native/include/maxmargin/linear_problem.hpp, and their duality gap.
+
+With residuals r_i = t_i - w . x_i - c b,
+
+    min  1/2 |w|^2 + (1/2 b^2 if the bias is regularised) + m c b + sum_i loss_i(r_i)
+    max  sum_i t_i beta_i - eps |beta_i| - 1/2 q_i beta_i^2  -  1/2 |sum_i beta_i (x_i, c)|^2
+    s.t. l_i <= beta_i <= u_i,   sum_i beta_i = m   if the bias is free (then c is no part of the square)
+
+    loss_i(r) = max { beta r - eps |beta| - 1/2 q_i beta^2 : l_i <= beta <= u_i }
+
+    machine            t    box of a sample of cost C                           q       eps   m
+    hinge              y    [0, C] or [-C, 0]                                   0       0     0
+    squared hinge      y    [0, inf) or (-inf, 0]                               1/2C    0     0
+    regression         y    [-C, C]                                             0       eps   0
+    squared            y    (-inf, inf)                                         1/2C    eps   0
+    one-class          0    [0, 1]                                              0       0     nu n
+
+At any w, b and any feasible beta, with v = sum_i beta_i x_i, the gap is
+
+    1/2 |w - v|^2 + sum_i ( loss_i(r_i) + eps |beta_i| + 1/2 q_i beta_i^2 - beta_i r_i ),
+
+all terms >= 0. A regularised bias is one more weight, of a column of c.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Vector = NDArray[np.float64]
+
+BIASES = ("none", "regularised", "free")
+
+
+@dataclass(frozen=True)
+class LinearProblem:
+    """``reach`` is the signed cost of a sample: its size is the cost, its sign is the side of a one-sided box."""
+
+    targets: Vector
+    reach: Vector
+    epsilon: float = 0.0
+    two_sided: bool = False
+    squared: bool = False
+    bias: str = "free"
+    constant: float = 1.0
+    total: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.targets.shape != self.reach.shape or self.targets.ndim != 1:
+            raise ValueError(f"reach has shape {self.reach.shape}: must be that of targets, {self.targets.shape}")
+        if self.bias not in BIASES:
+            raise ValueError(f"bias={self.bias!r}: must be one of {', '.join(BIASES)}")
+
+    def __len__(self) -> int:
+        return len(self.targets)
+
+    @property
+    def box(self) -> tuple[Vector, Vector]:
+        size = np.abs(self.reach)
+        end = np.where(size > 0.0, np.inf, 0.0) if self.squared else size
+        if self.two_sided:
+            return -end, end
+        return np.where(self.reach < 0.0, -end, 0.0), np.where(self.reach > 0.0, end, 0.0)
+
+    def losses(self, residuals: Vector) -> Vector:
+        lower, upper = self.box
+        excess = residuals - np.clip(residuals, -self.epsilon, self.epsilon)
+        if not self.squared:
+            return np.where(excess > 0.0, upper * excess, lower * excess)
+        best = np.clip(2.0 * np.abs(self.reach) * excess, lower, upper)
+        return 0.5 * best * excess
+
+    def balanced(self, beta: Vector) -> Vector:
+        """The duals with the sum that a free bias asks for, all in their boxes.
+
+        Duals inside their box are moved, in proportion to their room; if they have not enough, those of the side that has too
+        much are scaled down; if there is no such side, all that have room are moved.
+        """
+        if self.bias != "free":
+            return beta
+        excess = float(np.sum(beta, dtype=np.longdouble) - self.total)
+        if excess == 0.0:
+            return beta
+        lower, upper = self.box
+        end = (
+            np.where(beta > 0.0, np.maximum(lower, 0.0), lower)
+            if excess > 0.0
+            else np.where(beta < 0.0, np.minimum(upper, 0.0), upper)
+        )
+        room = np.where(np.isfinite(end), end - beta, 0.0)
+        inside = (lower < beta) & (beta < upper) & (beta != 0.0)
+        for candidates in (inside, beta > 0.0 if excess > 0.0 else beta < 0.0, np.ones(len(beta), dtype=bool)):
+            there = abs(float(np.sum(room, where=candidates, dtype=np.longdouble)))
+            if there >= abs(excess):
+                return np.asarray(np.where(candidates, beta + room * (abs(excess) / there), beta))
+        return beta + room
+
+
+def linear_classification(sides: Vector, cost: Vector, loss: str, bias: str, constant: float) -> LinearProblem:
+    """The machine of two classes; `sides` are +1 and -1."""
+    return LinearProblem(sides, sides * cost, squared=loss == "squared_hinge", bias=bias, constant=constant)
+
+
+def linear_regression(targets: Vector, cost: Vector, epsilon: float, loss: str, bias: str, constant: float) -> LinearProblem:
+    squared = loss == "squared_epsilon_insensitive"
+    return LinearProblem(targets, cost, epsilon, two_sided=True, squared=squared, bias=bias, constant=constant)
+
+
+def linear_one_class(weights: Vector, nu: float) -> LinearProblem:
+    """The machine whose bias is minus rho, the offset of the half-space."""
+    return LinearProblem(np.zeros(len(weights)), weights, total=nu * float(weights.sum()))

@@ -1,0 +1,146 @@
+"""The proof of a linear machine: primal value at (w, b), dual value at beta and the gap between them, in one pass over the data.
+
+The gap is the sum of formulations/linear.py, taken at the residuals that are worst within rounding. It needs of the data the
+sums that native/include/maxmargin/linear_certificate.hpp states, and the vector v, the sum of beta_i x_i, all in float64
+(`Evidence`); neither a solver nor its code has part in it. w and v are not the same: w is what the model holds, v what its duals
+prove, and the distance between them is part of the gap. So a primal solver, whose duals do not give its weights, is judged by the
+same text.
+
+Rounding is derived there, too: the terms of the gap are those of the worst residual that it allows, and v is off by at most
+`Evidence.error`.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maxmargin.certificates import EPSILON, ZERO, Certificate, relative_gap
+from maxmargin.formulations import LinearProblem
+
+Vector = NDArray[np.float64]
+
+
+class Sums(Protocol):
+    """Sums over the samples; see native/include/maxmargin/linear_certificate.hpp."""
+
+    gaps: float
+    plain: float
+    duals: float
+    total: float
+    size: float
+    reach: float
+    violation: float
+    box: float
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """The sums over the samples, the share of each of them in the gap, v = sum_i beta_i x_i, and a bound on the error of v."""
+
+    sums: Sums
+    terms: Vector
+    products: Vector
+    error: float
+
+
+def certify_linear(problem: LinearProblem, weights: Vector, evidence: Evidence) -> Certificate:
+    """The certificate of the weights (features, then bias if there is one) and the duals that the evidence is of."""
+    started = time.perf_counter()
+    sums, n_features = evidence.sums, len(evidence.products)
+    w, bias = weights[:n_features], float(weights[n_features]) if problem.bias != "none" else 0.0
+    offset = problem.constant * bias
+    apart = float(np.linalg.norm(w - evidence.products))
+    square = float(evidence.products @ evidence.products)
+    unbalanced = abs(sums.total - problem.total) if problem.bias == "free" else 0.0
+    distances = 0.5 * (apart + evidence.error) ** 2 + abs(offset) * unbalanced
+    if problem.bias == "regularised":
+        square += (problem.constant * sums.total) ** 2
+        distances += 0.5 * (bias - problem.constant * sums.total) ** 2
+    dual = sums.duals - 0.5 * square
+    gap = sums.gaps + distances
+    rounding = max(0.0, gap - sums.plain - 0.5 * apart**2)
+    value_error = evidence.error * (math.sqrt(square) + evidence.error)
+
+    def zero() -> float:
+        """The largest objective that cannot be told from zero: a rounding error of the losses of the machine w = 0, or, where
+        these are zero (one-class), of the largest |w|^2 that such duals could have."""
+        losses = float(problem.losses(problem.targets).sum())
+        return ZERO * losses if losses > 0.0 else EPSILON * sums.reach**2
+
+    return Certificate(
+        primal=dual + gap,
+        dual=dual,
+        gap=gap,
+        relative_gap=relative_gap(gap, rounding, dual, value_error, zero),
+        kkt_violation=max(sums.violation, apart / max(float(np.linalg.norm(w)), 1.0)),
+        box_residual=sums.box,
+        equality_residual=unbalanced,
+        arithmetic="float64",
+        bias=offset,
+        value_error=value_error,
+        rounding=rounding,
+        size=sums.size,
+        complete=True,
+        seconds=time.perf_counter() - started,
+        gap_terms=evidence.terms,
+    )
+
+
+def certify_l1(
+    problem: LinearProblem,
+    weights: Vector,
+    beta: Vector,
+    scores: Vector,
+    products: Vector,
+    sizes: tuple[Vector, Vector],
+) -> Certificate:
+    """The certificate of a machine with an L1 penalty and a squared one-sided loss, whose statement is in linear_l1.hpp.
+
+    `scores` are w . x_i and `products` the sums of beta_i x_ij, from scratch; `sizes` are sum_j |x_ij| and sum_i |x_ij|. The
+    duals are scaled until every column allows them, whatever the rounding of its sum.
+    """
+    started = time.perf_counter()
+    n, d = len(beta), len(products)
+    w, bias = weights[:d], float(weights[d]) if problem.bias != "none" else 0.0
+    offset, cost, side = problem.constant * bias, np.abs(problem.reach), np.sign(problem.reach)
+    residuals = problem.targets - scores - offset
+    error_of_scores = EPSILON * ((d + 2) * sizes[0] * float(np.abs(w).max(initial=0.0)) + np.abs(scores) + abs(offset))
+    slack = np.maximum(side * residuals, 0.0) + error_of_scores
+    total = float(np.sum(beta, dtype=np.longdouble))
+    largest = float((np.abs(products) + EPSILON * (n + 2) * sizes[1] * float(np.abs(beta).max(initial=0.0))).max(initial=0.0))
+    if problem.bias == "regularised":
+        largest = max(largest, abs(problem.constant * total))
+    unbalanced = abs(total) if problem.bias == "free" else 0.0
+    beta = beta / max(largest, 1.0)
+    dual_terms = problem.targets * beta - np.divide(beta**2, 4.0 * cost, out=np.zeros(n), where=cost > 0.0)
+    penalty = float(np.abs(w).sum()) + (abs(bias) if problem.bias == "regularised" else 0.0)
+    losses = cost * slack**2
+    primal, dual = penalty + float(losses.sum()), float(dual_terms.sum())
+    gap = max(primal - dual + abs(offset) * unbalanced, 0.0)
+    rounding = float((2.0 * cost * slack * error_of_scores).sum())
+
+    def zero() -> float:
+        return ZERO * float(problem.losses(problem.targets).sum())  # the losses of the machine w = 0
+
+    return Certificate(
+        primal=dual + gap,
+        dual=dual,
+        gap=gap,
+        relative_gap=relative_gap(gap, rounding, dual, 0.0, zero),
+        kkt_violation=math.inf if not np.isfinite(gap) else max(largest - 1.0, 0.0),
+        box_residual=float(np.maximum(-side * beta, 0.0).max(initial=0.0)),
+        equality_residual=unbalanced,
+        arithmetic="float64",
+        bias=offset,
+        rounding=rounding,
+        size=float(np.abs(beta).sum()),
+        complete=True,
+        seconds=time.perf_counter() - started,
+        gap_terms=losses - dual_terms,
+    )

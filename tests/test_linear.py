@@ -1,0 +1,278 @@
+"""Linear machines: the same solutions as the kernel machines, certificates that hold, the same bits on any number of threads."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.datasets import make_classification, make_regression
+
+from maxmargin import SVC, SVR, LinearOneClassSVM, LinearSVC, LinearSVR, OneClassSVM
+from maxmargin.formulations import LinearProblem
+from maxmargin.solution import Status
+
+SOLVERS = ("newton", "descent")
+RNG = np.random.default_rng(0)
+
+
+@pytest.fixture(scope="module")
+def two_classes() -> tuple[Any, Any]:
+    return make_classification(300, 12, n_informative=6, flip_y=0.1, random_state=0)
+
+
+@pytest.fixture(scope="module")
+def regression() -> tuple[Any, Any]:
+    X, y = make_regression(250, 8, noise=10.0, random_state=0)
+    return X, y / 100.0
+
+
+def values(problem: LinearProblem, X: Any, weights: Any, beta: Any) -> tuple[float, float]:
+    """The two values as the table in formulations/linear.py states them, by plain NumPy."""
+    C, side = np.abs(problem.reach), np.sign(problem.reach)
+    d = X.shape[1]
+    bias = weights[d] if problem.bias != "none" else 0.0
+    r = problem.targets - X @ weights[:d] - problem.constant * bias
+    excess = np.maximum(np.abs(r) - problem.epsilon, 0) if problem.two_sided else np.maximum(side * r, 0)
+    loss = C * excess**2 if problem.squared else C * excess
+    primal = 0.5 * weights[:d] @ weights[:d] + problem.total * problem.constant * bias + loss.sum()
+    v = X.T @ beta
+    dual = problem.targets @ beta - problem.epsilon * np.abs(beta).sum() - 0.5 * v @ v
+    if problem.squared:
+        dual -= (beta[C > 0] ** 2 / (4 * C[C > 0])).sum()
+    if problem.bias == "regularised":
+        primal += 0.5 * bias**2
+        dual -= 0.5 * (problem.constant * beta.sum()) ** 2
+    return float(primal), float(dual)
+
+
+def problems() -> list[LinearProblem]:
+    n, y, t, C = 120, np.where(RNG.random(120) < 0.4, 1.0, -1.0), RNG.standard_normal(120), RNG.random(120) + 0.1
+    C[:5] = 0.0
+    return [
+        *(LinearProblem(y, y * C, squared=s, bias=b, constant=c) for s in (False, True) for b, c in BIASES),
+        *(LinearProblem(t, C, e, True, s, b, c) for s in (False, True) for e in (0.0, 0.3) for b, c in BIASES),
+        LinearProblem(np.zeros(n), C, total=0.3 * float(C.sum())),
+    ]
+
+
+BIASES = (("none", 1.0), ("regularised", 2.0), ("free", 1.0))
+
+
+@pytest.mark.parametrize("number", range(len(problems())))
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_the_statement_of_the_problem_and_the_certificate(number, solver):
+    """At the solver's point, and at one far from it, the certificate has the values of the statement."""
+    from maxmargin.backends.linear import Rows
+    from maxmargin.control import Control, Stop
+    from maxmargin.estimators.linear_training import certify, train_linear
+
+    problem = problems()[number]
+    X = np.random.default_rng(1).standard_normal((len(problem), 7)) + 0.5
+    (result,) = train_linear(solver, [problem], Rows(X), Stop(np.inf, 1e-6), Control(), -1)
+    assert result.proof.relative_gap <= 1e-6
+    far = result.weights + 0.1, problem.balanced(0.7 * result.beta)
+    for weights, beta in ((result.weights, result.beta), far):
+        proof = certify(problem, Rows(X), weights, beta)
+        primal, dual = values(problem, X, weights, beta)
+        assert proof.dual == pytest.approx(dual, rel=1e-12, abs=1e-9)
+        assert proof.primal == pytest.approx(primal, rel=1e-12, abs=1e-9)
+        assert proof.gap >= primal - dual - 1e-12 * abs(primal)
+        assert proof.feasible
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+def test_the_same_machine_as_svc(two_classes, solver, loss):
+    X, y = two_classes
+    weights = np.random.default_rng(1).integers(0, 3, len(y)).astype(float)
+    reference = SVC(kernel="linear", loss=loss, C=0.5, class_weight={0: 2.0}, gap_tol=1e-9, tol=1e-7).fit(X, y, weights)
+    model = LinearSVC(loss=loss, C=0.5, class_weight={0: 2.0}, solver=solver, gap_tol=1e-7).fit(X, y, weights)
+    assert model.certificate_.primal == pytest.approx(reference.certificate_.primal, rel=1e-6)
+    np.testing.assert_allclose(model.coef_, reference.coef_, atol=2e-3)
+    np.testing.assert_allclose(model.intercept_, reference.intercept_, atol=2e-3)
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("loss", ["epsilon_insensitive", "squared_epsilon_insensitive"])
+@pytest.mark.parametrize("epsilon", [0.0, 0.2])
+def test_the_same_machine_as_svr(regression, solver, loss, epsilon):
+    X, y = regression
+    reference = SVR(kernel="linear", loss=loss, epsilon=epsilon, gap_tol=1e-9, tol=1e-7).fit(X, y)
+    model = LinearSVR(loss=loss, epsilon=epsilon, solver=solver, gap_tol=1e-5).fit(X, y)
+    assert model.certificate_.primal == pytest.approx(reference.certificate_.primal, rel=1e-5)
+    assert model.certificate_.dual <= reference.certificate_.primal * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("nu", [0.1, 0.5])
+def test_the_same_machine_as_one_class(regression, solver, nu):
+    X = regression[0] + 1.5
+    reference = OneClassSVM(kernel="linear", nu=nu, gap_tol=1e-9, tol=1e-7).fit(X)
+    model = LinearOneClassSVM(nu=nu, solver=solver, gap_tol=1e-6).fit(X)
+    assert model.certificate_.primal == pytest.approx(reference.certificate_.primal, rel=1e-6)
+    assert np.mean(model.predict(X) == reference.predict(X)) > 0.97
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_the_regularized_intercept_is_the_weight_of_a_column(two_classes, solver):
+    X, y = two_classes
+    model = LinearSVC(fit_intercept="regularized", intercept_scaling=3.0, solver=solver, gap_tol=1e-9).fit(X, y)
+    column = LinearSVC(fit_intercept=False, solver=solver, gap_tol=1e-9).fit(np.c_[X, np.full(len(X), 3.0)], y)
+    assert model.certificate_.primal == pytest.approx(column.certificate_.primal, rel=1e-8)
+    np.testing.assert_allclose(model.intercept_, 3.0 * column.coef_[:, -1], atol=1e-3)
+
+
+LAYOUTS = {
+    "float32": lambda X: X.astype(np.float32),
+    "csr": sp.csr_matrix,
+    "csr float32": lambda X: sp.csr_matrix(X.astype(np.float32)),
+    "csr int64": lambda X: sp.csr_array(
+        (sp.csr_array(X).data, sp.csr_array(X).indices.astype(np.int64), sp.csr_array(X).indptr.astype(np.int64)), shape=X.shape
+    ),
+    "csc": sp.csc_matrix,
+    "fortran": np.asfortranarray,
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_layouts(two_classes, layout, solver):
+    X, y = two_classes
+    X = np.where(np.abs(X) > 0.5, X, 0.0).astype(np.float32).astype(np.float64)
+    plain = LinearSVC(loss="hinge", solver=solver, gap_tol=1e-7).fit(X, y)
+    model = LinearSVC(loss="hinge", solver=solver, gap_tol=1e-7).fit(LAYOUTS[layout](X), y)
+    assert model.certificate_.primal == pytest.approx(plain.certificate_.primal, rel=1e-6)
+
+
+SCRIPT = """
+import numpy as np, sys
+from sklearn.datasets import make_classification
+from maxmargin import LinearSVC
+X, y = make_classification(20000, 30, n_informative=10, n_classes=int(sys.argv[1]), random_state=0)
+import hashlib
+for solver in ("newton", "descent"):
+    model = LinearSVC(loss="hinge", solver=solver).fit(X, y)
+    print(hashlib.sha256(model.coef_.tobytes() + model.intercept_.tobytes()).hexdigest())
+"""
+
+
+@pytest.mark.parametrize("n_classes", ["2", "3"])
+def test_the_same_bits_on_any_number_of_threads(n_classes):
+    import os
+
+    answers = {
+        subprocess.run(
+            [sys.executable, "-c", SCRIPT, n_classes],
+            env={**os.environ, "OMP_NUM_THREADS": str(threads)},
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout
+        for threads in (1, 2, 5)
+    }
+    assert len(answers) == 1
+
+
+def test_limits_are_kept_and_said(two_classes):
+    X, y = two_classes
+    with pytest.warns(UserWarning, match="max_iter"):
+        model = LinearSVC(loss="hinge", solver="descent", max_iter=1, gap_tol=1e-9).fit(X, y)
+    assert model.status_ is Status.MAX_ITER
+    assert model.n_iter_ == 1
+    assert model.certificate_.relative_gap > 1e-9
+    with pytest.warns(UserWarning, match="max_seconds"):
+        model = LinearSVC(loss="hinge", solver="descent", max_seconds=1e-9).fit(X, y)
+    assert model.status_ is Status.MAX_SECONDS
+
+
+def test_callbacks_stop_a_fit(two_classes):
+    X, y = two_classes
+    seen = []
+    with pytest.warns(UserWarning, match="callback"):
+        LinearSVC(loss="hinge", solver="descent", gap_tol=1e-12, callbacks=[lambda p: seen.append(p) or True]).fit(X, y)
+    assert len(seen) == 1
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_a_warm_start_saves_rounds(two_classes, solver):
+    X, y = two_classes
+    model = LinearSVC(loss="hinge", solver=solver, warm_start=True, gap_tol=1e-6).fit(X, y)
+    cold = model.n_iter_
+    model.fit(X, y)
+    assert model.n_iter_ < cold / 2
+    model.set_params(C=1.1).fit(X, y)
+    assert model.status_.converged
+    assert model.certificate_.primal == pytest.approx(
+        LinearSVC(loss="hinge", C=1.1, gap_tol=1e-6).fit(X, y).certificate_.primal, rel=1e-5
+    )
+
+
+def test_the_choice_of_a_solver_is_told(two_classes):
+    X, y = two_classes
+    assert LinearSVC().fit(X, y).solver_ == "newton"
+    wide = LinearSVC().fit(sp.csr_matrix((X[:, 0], (range(300), range(1000, 1300)))), y)
+    assert wide.solver_ == "descent"
+    assert "columns (1300)" in wide.solver_reason_
+    assert LinearSVC(dual=True).fit(X, y).solver_ == "descent"
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"solver": "lbfgs"}, "solver='lbfgs': must be 'auto' or one of newton, descent"),
+        ({"tol": None, "gap_tol": None}, "nothing would end the fit"),
+        ({"fit_intercept": "yes"}, "fit_intercept='yes': must be True, False or 'regularized'"),
+        ({"fit_intercept": "regularized", "intercept_scaling": 0}, "Intercept scaling is 0 but needs to be greater than 0"),
+        ({"C": -1.0}, "C=-1.0: must be positive"),
+    ],
+)
+def test_errors_name_the_argument_and_the_rule(two_classes, parameters, message):
+    with pytest.raises(ValueError, match=message):
+        LinearSVC(**parameters).fit(*two_classes)
+
+
+def test_the_data_are_not_copied():
+    """Peak memory of Python's allocations is a small part of the data."""
+    import tracemalloc
+
+    X = sp.random(20_000, 3_000, 0.02, format="csr", dtype=np.float32, random_state=0)
+    y = (np.asarray(X.sum(axis=1)).ravel() > X.sum(axis=1).mean()).astype(int)
+    bytes_of_data = X.data.nbytes + X.indices.nbytes
+    LinearSVC(loss="hinge", gap_tol=0.5).fit(X[:100], y[:100])  # imports
+    tracemalloc.start()
+    LinearSVC(loss="hinge", gap_tol=0.5).fit(X, y)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 0.6 * bytes_of_data
+
+
+def test_a_tolerance_bounds_the_violation(two_classes):
+    X, y = two_classes
+    model = LinearSVC(tol=1e-4, gap_tol=None).fit(X, y)
+    assert model.certificate_.kkt_violation <= 1e-4
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False, "regularized"])
+@pytest.mark.parametrize("sparse", [True, False])
+def test_the_l1_penalty(two_classes, fit_intercept, sparse):
+    """The certificate against a plain evaluation, zeros among the weights, and the optimum of LIBLINEAR."""
+    from sklearn.svm import LinearSVC as Theirs
+
+    X, y = two_classes
+    model = LinearSVC("l1", C=0.02, fit_intercept=fit_intercept, gap_tol=1e-6).fit(sp.csr_matrix(X) if sparse else X, y)
+
+    def objective(coef: Any, intercept: Any) -> float:
+        slack = np.maximum(0.0, 1.0 - np.where(y == 1, 1.0, -1.0) * (X @ coef[0] + intercept[0]))
+        bias = abs(intercept[0]) if fit_intercept == "regularized" else 0.0
+        return float(np.abs(coef).sum() + bias + 0.02 * (slack**2).sum())
+
+    assert model.certificate_.relative_gap <= 1e-6
+    assert model.certificate_.primal == pytest.approx(objective(model.coef_, model.intercept_), rel=1e-9)
+    assert 0 < np.count_nonzero(model.coef_) < X.shape[1]
+    if fit_intercept is not True:  # LIBLINEAR has no free intercept
+        theirs = Theirs(penalty="l1", dual=False, C=0.02, fit_intercept=bool(fit_intercept), tol=1e-8, max_iter=100000).fit(X, y)
+        assert objective(theirs.coef_, np.atleast_1d(theirs.intercept_)) == pytest.approx(model.certificate_.primal, rel=1e-5)
