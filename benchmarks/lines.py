@@ -1,6 +1,6 @@
 """How many lines of code src/ and native/ have, without blanks, comments and docstrings, at one or more commits.
 
-    python -m benchmarks.lines [COMMIT ...]
+python -m benchmarks.lines [COMMIT ...]
 """
 
 from __future__ import annotations
@@ -35,7 +35,9 @@ def lines_of_cpp(source: str) -> int:
 
 def count(commit: str) -> Counter[str]:
     """The lines of each room of the package and of each folder of native/."""
-    listed = subprocess.run(["git", "ls-tree", "-r", "--name-only", commit, "src", "native"], capture_output=True, text=True, check=True)
+    listed = subprocess.run(
+        ["git", "ls-tree", "-r", "--name-only", commit, "src", "native"], capture_output=True, text=True, check=True
+    )
     counts: Counter[str] = Counter()
     for path in listed.stdout.split():
         if path.endswith((".py", ".hpp", ".cpp")) and not path.startswith("native/tests"):
