@@ -31,6 +31,7 @@ from numpy.typing import NDArray
 
 from maxmargin.formulations import CrammerSingerProblem, DualProblem
 from maxmargin.gram import ExactSums
+from maxmargin.rounding import EPSILON, TINY
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -41,8 +42,6 @@ SumsAt = Callable[[Indices], ExactSums]
 FEW_ENTRIES = 30_000  # with at most this many kernel entries, the whole gradient is recomputed
 CHECKED_AT_RANDOM = 64  # samples outside the band at which a claim is checked all the same
 SAFETY = 8.0  # factor on the largest error of the claim that was found
-EPSILON = float(np.finfo(float).eps)
-TINY = float(np.finfo(float).tiny)
 LARGEST_RESIDUAL = 1e-12  # residual of a constraint, relative to the sizes of the duals, that counts as rounding
 NEGLIGIBLE_GAP = 1e-6  # a relative gap up to this that rounding alone could explain counts as zero
 LARGE_GAP = 1e-4  # only a larger relative gap raises the question whether the optimum is zero

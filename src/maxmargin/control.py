@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
-from maxmargin.solution import TINY, Status
+from maxmargin.rounding import TINY
+from maxmargin.solution import Status
 
 TARGET_SHARE = 0.3  # a tighter tolerance aims at this share of gap_tol
 LEAST_REDUCTION = 0.01  # smallest factor by which the tolerance is reduced at once

@@ -16,7 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from maxmargin.kernels import FEW_FEATURES, UNIT_ROUNDOFF, Kernel
+from maxmargin.kernels import FEW_FEATURES, Kernel
+from maxmargin.rounding import UNIT_ROUNDOFF
 from maxmargin.samples import CsrSamples, Samples
 
 Vector = NDArray[np.float64]

@@ -20,8 +20,9 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from maxmargin.certificates import EPSILON, ZERO, Certificate, relative_gap
+from maxmargin.certificates import ZERO, Certificate, relative_gap
 from maxmargin.formulations import LinearProblem
+from maxmargin.rounding import EPSILON
 
 Vector = NDArray[np.float64]
 

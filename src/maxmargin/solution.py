@@ -12,9 +12,9 @@ from enum import Enum
 import numpy as np
 from numpy.typing import NDArray
 
-Vector = NDArray[np.float64]
+from maxmargin.rounding import TINY
 
-TINY = float(np.finfo(float).tiny)
+Vector = NDArray[np.float64]
 
 
 class Status(Enum):

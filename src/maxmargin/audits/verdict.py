@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from maxmargin.audits.fitted import Fitted
-from maxmargin.certificates import TINY, Certificate
+from maxmargin.certificates import Certificate
+from maxmargin.rounding import TINY
 
 TOL_ALLOWANCE = 1.1  # violations up to this many times tol count as within tol: most solvers have float32 kernel values
 COST_WORTH_MENTIONING = 1e-3  # share of the objective that an intercept may cost before the sentence mentions it

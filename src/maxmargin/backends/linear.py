@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from maxmargin.backends.native.core import core
 from maxmargin.formulations import LinearProblem
+from maxmargin.rounding import UNIT_ROUNDOFF
 
 Vector = NDArray[np.float64]
 
-UNIT_ROUNDOFF = 2.0**-53
 #: Rows whose products are summed plainly in native/src/linear_certificate.cpp.
 ROWS_OF_PART = 4096
 

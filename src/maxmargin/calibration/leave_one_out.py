@@ -51,6 +51,7 @@ from numpy.typing import NDArray
 from scipy.linalg import get_blas_funcs, get_lapack_funcs
 
 from maxmargin.formulations import DualProblem
+from maxmargin.rounding import TINY
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -69,7 +70,6 @@ LEAST_INVERSE_DIAGONAL = 1e-12
 #: Entries below this share of the largest one are set to zero.
 NEGLIGIBLE_ENTRY = 1e-15
 COLUMNS_AT_ONCE = 2048
-TINY = float(np.finfo(float).tiny)
 
 
 class KernelMatrix(Protocol):

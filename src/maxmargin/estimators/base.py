@@ -26,6 +26,7 @@ from maxmargin.estimators.portable import Portable
 from maxmargin.formulations import DualProblem
 from maxmargin.gram import AugmentedGram, Gram
 from maxmargin.kernels import FEW_FEATURES_IN_FLOAT32, KERNELS, Kernel, is_precomputed, make_kernel
+from maxmargin.rounding import FLOAT32_ENTRY
 from maxmargin.samples import CsrSamples, Samples
 from maxmargin.solution import Status
 from maxmargin.solvers import FAST, SOLVERS, Choice, Job, Solver, SolverOptions, require_known
@@ -38,8 +39,6 @@ Vector = NDArray[np.float64]
 SMALL = 1024
 #: The largest kernel values and squared features whose sums still fit into float32.
 LARGEST_IN_FLOAT32 = 1e30
-#: Rounding error of a float32 kernel value, relative to the largest one.
-ROUNDING = 2.0**-22
 #: The largest relative error of a float32 kernel value with which a query is answered in float32.
 MOST_LOST = 1e-4
 #: The largest change of a kernel value, by rounding samples to float32, with which a machine is trained in float32.
@@ -189,7 +188,7 @@ class KernelMachine(Portable, CallbackSupportMixin, NestedParameters, BaseEstima
         noticeably: by its slope times the rounding error of a sample."""
         if not self.kernel_.shift_invariant or not self.kernel_.named:
             return False
-        return bool(ROUNDING * self.kernel_.slope() * np.sqrt(square) > STEEP)
+        return bool(FLOAT32_ENTRY * self.kernel_.slope() * np.sqrt(square) > STEEP)
 
     def _reach(self, samples: Samples) -> tuple[float, float]:
         """Upper bounds on the squared norms of samples like these (or gamma, if that is larger) and on their kernel values; a
@@ -307,11 +306,11 @@ class KernelMachine(Portable, CallbackSupportMixin, NestedParameters, BaseEstima
         if queries.dtype != np.float32 or not self.kernel_.named:
             return queries
         square, value = np.maximum((square, value), self._reach(samples[1]))
-        error = ROUNDING * value * float(np.linalg.norm(weights))
+        error = FLOAT32_ENTRY * value * float(np.linalg.norm(weights))
         lost = 0.0
         if self.kernel_.shift_invariant and (sp.issparse(queries) or queries.shape[1] > FEW_FEATURES_IN_FLOAT32):
             farthest = max(float(some.squared_norms().max(initial=0.0)) for some in samples)
-            lost = ROUNDING * float(getattr(self.kernel_, "gamma", 1.0)) * farthest
+            lost = FLOAT32_ENTRY * float(getattr(self.kernel_, "gamma", 1.0)) * farthest
         suffices = max(square, value) <= LARGEST_IN_FLOAT32 and error <= self.tol and lost <= MOST_LOST
         return queries if suffices else queries.astype(np.float64)
 

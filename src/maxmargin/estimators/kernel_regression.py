@@ -16,13 +16,14 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted
 
 from maxmargin.backends import BACKENDS, Backend, make_backend
-from maxmargin.certificates import EPSILON, Certificate, relative_gap
+from maxmargin.certificates import Certificate, relative_gap
 from maxmargin.control import Control, Stop
 from maxmargin.estimators import diagnosis, validation
 from maxmargin.estimators.base import gamma_of, like, resolve_kernel
 from maxmargin.estimators.parameters import NestedParameters, store_parameters
 from maxmargin.estimators.portable import Portable
 from maxmargin.kernels import Kernel, Precomputed, is_precomputed
+from maxmargin.rounding import EPSILON
 from maxmargin.samples import MatrixSamples, Samples
 from maxmargin.solution import Status
 from maxmargin.solvers import ridge

@@ -28,10 +28,11 @@ from maxmargin.calibration import (
     triangular_work,
 )
 from maxmargin.estimators import validation
-from maxmargin.estimators.base import ROUNDING, SMALL, KernelMachine
+from maxmargin.estimators.base import SMALL, KernelMachine
 from maxmargin.formulations import DualProblem
 from maxmargin.gram import Gram
 from maxmargin.multiclass import JOINT_STRATEGY
+from maxmargin.rounding import FLOAT32_ENTRY
 from maxmargin.samples import Samples
 from maxmargin.tasks import ByClass, ClassificationTask, Task
 from maxmargin.training import Outcome
@@ -122,7 +123,7 @@ class ProbabilisticMachine(KernelMachine):
         """The leave-one-out decision about each sample of a machine, from its kernel matrix; in float32 where the rounding error
         of a kernel value times a coefficient is negligible."""
         if gram.dtype == np.float32:
-            error = ROUNDING * float(gram.diagonal().max(initial=0.0)) * float(np.abs(beta).max(initial=0.0))
+            error = FLOAT32_ENTRY * float(gram.diagonal().max(initial=0.0)) * float(np.abs(beta).max(initial=0.0))
             if len(problem) <= SMALL or error > self.tol:
                 gram = gram.subset(np.arange(len(gram), dtype=np.int32)).in_float64()
         backend = make_backend(self.backend)

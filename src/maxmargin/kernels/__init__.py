@@ -5,7 +5,7 @@ variables. The fast backends evaluate the named kernels themselves; the methods 
 implementation for a precomputed matrix or a callable.
 """
 
-from maxmargin.kernels.base import FEW_FEATURES, FEW_FEATURES_IN_FLOAT32, KERNELS, UNIT_ROUNDOFF, Kernel, NamedKernel
+from maxmargin.kernels.base import FEW_FEATURES, FEW_FEATURES_IN_FLOAT32, KERNELS, Kernel, NamedKernel
 
 from maxmargin.kernels.standard import RBF, Exponential, Laplacian, Linear, Polynomial, Sigmoid  # isort: skip
 from maxmargin.kernels.matern import Matern32
@@ -18,7 +18,6 @@ __all__ = [
     "FEW_FEATURES_IN_FLOAT32",
     "KERNELS",
     "RBF",
-    "UNIT_ROUNDOFF",
     "Custom",
     "Exponential",
     "Kernel",

@@ -16,7 +16,6 @@ Matrix = NDArray[np.float64]
 #: A positive number; or "scale" or "auto", until the kernel is resolved.
 Gamma = Any
 
-UNIT_ROUNDOFF = 0.5 * float(np.finfo(float).eps)
 #: A squared distance from dot products that is below this share of the squared norms is computed again, from differences.
 NEAR_SHARE = 2.0**-10
 #: Up to this many features, exact distances of dense samples are sums of differences.

@@ -14,8 +14,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from maxmargin.kernels.base import UNIT_ROUNDOFF, Gamma
+from maxmargin.kernels.base import Gamma
 from maxmargin.kernels.radial import RadialKernel, relative_error_of_products
+from maxmargin.rounding import UNIT_ROUNDOFF
 
 
 @dataclass(frozen=True)

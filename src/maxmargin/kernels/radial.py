@@ -13,7 +13,8 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
-from maxmargin.kernels.base import FEW_FEATURES, NEAR_SHARE, UNIT_ROUNDOFF, Matrix, NamedKernel
+from maxmargin.kernels.base import FEW_FEATURES, NEAR_SHARE, Matrix, NamedKernel
+from maxmargin.rounding import UNIT_ROUNDOFF
 from maxmargin.samples import middle_of
 
 PAIRS_AT_ONCE = 4096

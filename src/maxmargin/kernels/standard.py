@@ -22,8 +22,9 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.metrics.pairwise import manhattan_distances
 
-from maxmargin.kernels.base import NEAR_SHARE, UNIT_ROUNDOFF, Gamma, Matrix, NamedKernel
+from maxmargin.kernels.base import NEAR_SHARE, Gamma, Matrix, NamedKernel
 from maxmargin.kernels.radial import RadialKernel, dot_products, relative_error_of_products, squared_norms
+from maxmargin.rounding import UNIT_ROUNDOFF
 
 ROWS_AT_ONCE = 512
 ROUNDING = 1e-13  # rounding error of a dot product in float64, relative to the norms

@@ -40,6 +40,7 @@ from maxmargin.backends.point import add_to_gradient, support_of
 from maxmargin.control import Control, Stop
 from maxmargin.formulations import DualProblem
 from maxmargin.gram import Gram
+from maxmargin.rounding import FLOAT32_ENTRY, LEAST_TOLERANCE, NEGATIVE_CURVATURE, POLISHED_VIOLATION, ROUNDED_ENTRY, TINY
 from maxmargin.solution import Solution, Status, Trace
 from maxmargin.solvers.job import Job
 from maxmargin.solvers.record import STEPS_AT_ONCE, Record
@@ -61,16 +62,10 @@ LAST_REDUCTION = 0.01  # further factor for an inner solve that is likely to be 
 FAST_FALL = 0.3  # a violation below this share of the one before shows that the end is near
 NEGLIGIBLE_VIOLATION = 0.25  # share of tol: a variable on the wrong side by less is not a violator
 SAFETY = 4.0  # factor on the largest rounding error of the gradient that was seen
-POLISHED_VIOLATION = 1e-12  # violation to which a single float64 tile is solved
-KERNEL_ROUNDING = 2.0**-22  # rounding error of a float32 kernel entry, relative to the diagonal
-ENTRY_ROUNDING = 2.0**-24  # rounding error of an entry computed in float64 and then rounded: four standard deviations
 SAMPLES_FOR_START = 256  # samples of each group that stand for all of it in the search for a start
-TINY = float(np.finfo(float).tiny)
 PROBE_SIZE = 256  # variables of the first tile, on which the time per kernel entry is measured
 SHARE_OF_TIME = 0.5  # share of the remaining time that the kernel matrix of one tile may take
 MOST_TIGHTENINGS = 12  # times that tol is lowered because the gap is too large
-LEAST_TOLERANCE = 1e-15  # smallest tolerance, relative to the terms of a gradient: smaller differences are rounding
-NEGATIVE_CURVATURE = 1e-6  # relative negative curvature that rounding does not explain
 
 
 def solve(job: Job) -> Solution:
@@ -117,7 +112,7 @@ def _solve_whole(run: _Run) -> Status:
     """Minimise over all variables at once, with the whole kernel matrix in memory: in float32 as long as rounding errors stay
     below tol, else in float64."""
     tol = run.stop.tol
-    error = max(ENTRY_ROUNDING * run.largest_diagonal, TINY)
+    error = max(ROUNDED_ENTRY * run.largest_diagonal, TINY)
     largest_norm = INNER_REDUCTION * tol / error  # of beta, for float32
     if run.point.gram.dtype == np.float32 and run.norm() <= largest_norm:
         run.tol = (1.0 - INNER_REDUCTION) * tol
@@ -164,8 +159,8 @@ def solve_small(jobs: Sequence[Job]) -> dict[int, Solution]:
     solutions are returned by the number of the job; one that needs the full solver has the status STOPPED_BY_OPTION, or is
     missing.
 
-    A float32 tile suffices where rounding errors stay below tol: its entries are off by KERNEL_ROUNDING, independently, so the
-    gradient is off by about KERNEL_ROUNDING |beta|.
+    A float32 tile suffices where rounding errors stay below tol: its entries are off by FLOAT32_ENTRY, independently, so the
+    gradient is off by about FLOAT32_ENTRY |beta|.
     """
     stop, control = jobs[0].stop, jobs[0].control
     small = [i for i, job in enumerate(jobs) if len(job.problem) <= LARGEST_TILE and _batchable(job.problem)]
@@ -196,7 +191,7 @@ def solve_small(jobs: Sequence[Job]) -> dict[int, Solution]:
         gaps = np.add.reduceat(joined.gap_terms(beta, gradient, levels), firsts)
         duals = -0.5 * np.add.reduceat(beta * (gradient + joined.linear), firsts)
         norms = np.sqrt(np.add.reduceat(beta**2, firsts))
-    settled = exact | (KERNEL_ROUNDING * norms * float(grams[0].diagonal().max()) <= tolerance)
+    settled = exact | (FLOAT32_ENTRY * norms * float(grams[0].diagonal().max()) <= tolerance)
     solutions = {}
     arithmetic = f"{grams[0].dtype} kernel"
     for k, (i, result, part) in enumerate(zip(small, results, _parts(ends), strict=True)):
@@ -349,7 +344,7 @@ class _Run:
             self.minimise(self._fill_tile(members, part.problem.shift), part, target)
             self._move(members, part.beta)
         self.point.correct(members, part.gradient)
-        off = KERNEL_ROUNDING * float(np.linalg.norm(part.beta - before)) * self.largest_diagonal
+        off = FLOAT32_ENTRY * float(np.linalg.norm(part.beta - before)) * self.largest_diagonal
         self._exact = off <= NEGLIGIBLE_VIOLATION * self.tol
         return True
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxmargin.gram import Gram
+from maxmargin.rounding import NEGATIVE_CURVATURE
 from maxmargin.solution import Solution, Status
 from maxmargin.solvers.job import Job
 from maxmargin.solvers.record import Record
@@ -17,8 +18,6 @@ from maxmargin.solvers.separability import hulls_meet
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
-
-NEGATIVE_CURVATURE = 1e-6  # negative curvature, relative to the diagonal, that rounding does not explain
 
 
 def kernel_matrix(gram: Gram, shift: Vector | None) -> Matrix:

@@ -10,7 +10,7 @@ The working set grows with the samples that have shares in several rows, so that
 allows. If there are too many violators they are drawn at random: the worst ones resemble each other.
 
 **Arithmetic.** B and the gradient are float64. Kernel entries are float32 while that suffices: a change of B puts the gradient
-off by about KERNEL_ROUNDING times its size. When all violations are within tol but these errors add up to more than a part of it,
+off by about FLOAT32_ENTRY times its size. When all violations are within tol but these errors add up to more than a part of it,
 the gradient is computed anew in float64 wherever it decides anything: at the samples with shares in several rows, and at those
 where one row is ahead of the others by no more than the error that was found.
 """
@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from maxmargin.backends import NEVER, Limit, Part
 from maxmargin.formulations import CrammerSingerProblem
+from maxmargin.rounding import FLOAT32_ENTRY, LEAST_TOLERANCE, NEGATIVE_CURVATURE, POLISHED_VIOLATION
 from maxmargin.solution import Solution, Status
 from maxmargin.solvers.job import Job
 from maxmargin.solvers.record import STEPS_AT_ONCE, Record
@@ -37,12 +38,8 @@ INNER_REDUCTION = 0.1  # factor by which one inner solve reduces the violation
 LEAST_TARGET = 0.5  # share of tol: no inner solve aims at a smaller violation
 NEGLIGIBLE_VIOLATION = 0.25  # share of tol: a sample with a smaller violation is not a violator
 SAFETY = 4.0  # factor on the largest rounding error of the gradient that was seen
-KERNEL_ROUNDING = 2.0**-22  # rounding error of a float32 kernel entry, relative to the diagonal
 MOST_CORRECTIONS = 6  # corrections of a float32 run before it goes on in float64
-POLISHED_VIOLATION = 1e-12  # violation to which a small problem is solved in the end
-NEGATIVE_CURVATURE = 1e-6  # relative negative curvature that rounding does not explain
 MOST_TIGHTENINGS = 12  # times that tol is lowered because the gap is too large
-LEAST_TOLERANCE = 1e-15  # smallest tolerance, relative to the terms of a gradient: smaller differences are rounding
 
 
 def solve(job: Job) -> Solution:
@@ -149,7 +146,7 @@ class _Run:
         self.gram.accumulate(members[moved], change[:, moved], self.gradient)
         self.B[:, members] = after
         if self.gram.dtype == np.float32:
-            self._error += KERNEL_ROUNDING * float(self.gram.diagonal().max()) * float(np.linalg.norm(change))
+            self._error += FLOAT32_ENTRY * float(self.gram.diagonal().max()) * float(np.linalg.norm(change))
         return bool(moved.any())
 
     # --- from float32 to float64 ----------------------------------------------------------------------------------

@@ -22,12 +22,11 @@ from maxmargin.formulations import (
 )
 from maxmargin.gram import Gram
 from maxmargin.multiclass import gather_coefficients, spread_coefficients
+from maxmargin.rounding import TINY
 from maxmargin.samples import dwarfs_spread
 from maxmargin.tasks.base import Fitted, Indices, Matrix, Task, Vector
 from maxmargin.tasks.by_class import ByClass
 from maxmargin.training import Outcome
-
-TINY = float(np.finfo(float).tiny)
 
 
 class BinaryMachine(ABC):

@@ -27,6 +27,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from maxmargin.formulations import costs
+from maxmargin.rounding import TINY
 from maxmargin.theory import geometry
 from maxmargin.theory.losses import name_of_loss
 
@@ -35,7 +36,6 @@ Vector = NDArray[np.float64]
 AT_THE_BOUND = 1e-8  # relative distance to C below which an alpha counts as being at C
 ROWS_AT_ONCE = 512  # rows of the kernel matrix computed at a time
 FLOAT64_VALUES, FLOAT32_VALUES = 1e-9, 1e-4  # relative error of an objective computed with a float64 or a float32 kernel
-TINY = float(np.finfo(float).tiny)
 
 
 # --- the KKT conditions --------------------------------------------------------------------------------------------

@@ -21,7 +21,8 @@ from maxmargin.backends.native.packing import (
     pack,
 )
 from maxmargin.gram import BlockGram, ExactSums, Gram, rounding_of_distances, rounding_of_sums
-from maxmargin.kernels import FEW_FEATURES, UNIT_ROUNDOFF, Kernel, NamedKernel, Precomputed
+from maxmargin.kernels import FEW_FEATURES, Kernel, NamedKernel, Precomputed
+from maxmargin.rounding import UNIT_ROUNDOFF
 from maxmargin.samples import CsrSamples, MatrixSamples, Samples
 
 #: A kernel entry of at most this many multiplications is computed again faster than it is read back from memory.

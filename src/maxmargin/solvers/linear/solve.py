@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from maxmargin.control import Control
 from maxmargin.formulations import LinearProblem
-from maxmargin.solution import TINY, Status, Trace
+from maxmargin.rounding import TINY
+from maxmargin.solution import Status, Trace
 
 Vector = NDArray[np.float64]
 

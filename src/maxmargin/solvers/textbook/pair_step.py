@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxmargin.formulations import DualProblem
-from maxmargin.solvers.course import NEGATIVE_CURVATURE
+from maxmargin.rounding import NEGATIVE_CURVATURE
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]

@@ -36,6 +36,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from maxmargin.rounding import TINY
 from maxmargin.solution import Solution, Status
 from maxmargin.solvers.course import Course
 from maxmargin.solvers.job import Job
@@ -43,8 +44,6 @@ from maxmargin.solvers.options import SolverOptions, count, number, one_of, seed
 from maxmargin.solvers.primal import balanced_pull, canonical, features_of, gradient_at, pull, smallest_margin, unit_prices
 
 Vector = NDArray[np.float64]
-
-TINY = float(np.finfo(float).tiny)
 
 
 @dataclass(frozen=True)
