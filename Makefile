@@ -1,8 +1,9 @@
 # make demo     a model, its report and its picture, from a fresh clone
-# make test     everything that must hold: lint, types, tests, sanitizers
+# make test     everything that must hold: lint, types, tests, sanitizers, the site
 # make format   rewrites the sources in the style of the project; make format-check says which differ, and is part of make test
 # make coverage the tests, and which lines of src they run (TESTS=tests/test_losses.py for some of them)
 # make browser  Debian's Chromium for the tests of the playground (as root; without it they are skipped)
+# make docs     the site, into build/docs; a warning is an error, and the examples of the gallery are run
 # make bench    the comparison with other libraries (DATA=folder of data sets)
 # make fuzz     random problems, judged in 80-bit arithmetic (PROBLEMS=1000 or SECONDS=600, SEED=0, FROM=0, BACKEND=native)
 # make fuzz-files, make fuzz-faults   damaged files; forks, threads, signals, little memory, full disks
@@ -11,16 +12,16 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
-PYTHON_FOLDERS := src tests benchmarks docs fuzz
+PYTHON_FOLDERS := src tests benchmarks docs examples fuzz
 CPP    := $(shell find native -name '*.?pp')
 NATIVE := $(shell find native -type f) CMakeLists.txt pyproject.toml
 
-.PHONY: demo test lint format format-check coverage types sanitize browser bench fuzz fuzz-files fuzz-faults pictures clean
+.PHONY: demo test lint format format-check coverage types sanitize browser docs bench fuzz fuzz-files fuzz-faults pictures clean
 
 demo: $(VENV)/.installed
 	$(BIN)/maxmargin train
 
-test: $(VENV)/.installed lint types sanitize browser
+test: $(VENV)/.installed lint types sanitize browser docs
 	$(BIN)/python -m pytest
 
 lint: $(VENV)/.installed format-check
@@ -56,6 +57,11 @@ browser:
 	&& DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium chromium-driver > /dev/null; } \
 	|| echo "no Chromium: tests that need it are skipped (on Debian: apt-get install chromium chromium-driver)"
 
+# The pages of the reference are written anew, so that none is left of a name that is gone.
+docs: $(VENV)/.installed
+	rm -rf docs/api
+	$(BIN)/python -m sphinx --builder html --doctree-dir build/doctrees --fail-on-warning --keep-going --quiet docs build/docs
+
 bench: $(VENV)/.peers
 	$(BIN)/python -m benchmarks $(if $(DATA),--data $(DATA))
 
@@ -80,7 +86,7 @@ pictures: $(VENV)/.installed
 # Python sources are used in place, so only a change to the native code or to the project file installs again.
 $(VENV)/.installed: $(NATIVE)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --editable '.[test]'
+	$(BIN)/pip install --quiet --editable '.[test,docs]'
 	touch $@
 
 $(VENV)/.peers: $(VENV)/.installed benchmarks/requirements.txt
@@ -88,4 +94,4 @@ $(VENV)/.peers: $(VENV)/.installed benchmarks/requirements.txt
 	touch $@
 
 clean:
-	rm -rf $(VENV) build dist
+	rm -rf $(VENV) build dist docs/api docs/gallery

@@ -7,25 +7,29 @@ from pathlib import Path
 
 import pytest
 
+from tests.test_theory import load_maker
+
 ROOT = Path(__file__).parents[1]
-FENCE = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+FENCE = re.compile(r"^```python\n(.*?)^```$(?:\n\n^```text\n(.*?)^```$)?", re.DOTALL | re.MULTILINE)  # code, and what it prints
 LINK = re.compile(r"\]\((?!https?:|#)([^)#]+)")
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
-def blocks() -> list[tuple[str, str]]:
-    return [(page.name, code) for page in PAGES for code in FENCE.findall(page.read_text(encoding="utf-8"))]
+def blocks() -> list[tuple[str, str, str]]:
+    return [(page.name, code, shown) for page in PAGES for code, shown in FENCE.findall(page.read_text(encoding="utf-8"))]
 
 
-@pytest.mark.parametrize(("page", "code"), blocks(), ids=[f"{page} {k}" for k, (page, _) in enumerate(blocks())])
-def test_python_block(page, code, tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize(("page", "code", "shown"), blocks(), ids=[f"{page} {k}" for k, (page, _, _) in enumerate(blocks())])
+def test_python_block(page, code, shown, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     exec(compile(code, page, "exec"), {"__name__": "__main__"})
-    assert capsys.readouterr().out or "print" not in code
+    printed = capsys.readouterr().out
+    assert printed or "print" not in code
+    assert not shown or load_maker().agree(shown, printed), printed
 
 
 def test_the_first_block_prints_what_stands_below_it(capsys):
-    page, code = blocks()[0]
+    page, code, _ = blocks()[0]
     exec(compile(code, page, "exec"), {})
     accuracy, *certificate = capsys.readouterr().out.splitlines()
     below = (ROOT / page).read_text(encoding="utf-8").partition(code)[2]

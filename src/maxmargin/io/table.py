@@ -34,6 +34,8 @@ class DataFileError(ValueError):
 class Table:
     """Samples read from one file.
 
+    Attributes
+    ----------
     X : float64 array (CSV, Parquet) or CSR matrix (LIBSVM), shape (n_samples, n_features); finite, except that missing values
         are NaN where they were asked for.
     y : labels, shape (n_samples,): integers, floats or strings; None if the file has none.
