@@ -2,8 +2,9 @@
 A machine and its proof
 =======================
 
-Two half-moons, an RBF kernel, and everything that a fitted model knows about itself. The line f = 0 is the boundary; the dashed
-lines f = ±1 are the margins. A ring marks a support vector: only these samples decide where the boundary runs.
+Two half-moons, an RBF kernel, and everything that a fitted model knows about itself. The line f = 0
+is the boundary; the dashed lines f = ±1 are the margins. A ring marks a support vector: only these
+samples decide where the boundary runs.
 """
 
 import matplotlib.pyplot as plt
@@ -17,8 +18,9 @@ plots.decision_boundary(model, X, y)
 plt.show()
 
 # %%
-# The certificate is computed after the fit, in float64, by code that shares nothing with the solver. The primal value is what
-# this model costs, the dual value is a lower bound on what any model costs; so the gap says how much better a model could be.
+# The certificate is computed after the fit, in float64, by code that shares nothing with the
+# solver. The primal value is what this model costs, the dual value is a lower bound on what any
+# model costs; so the gap says how much better a model could be.
 
 print(model.certificate_)
 print(model.status_.value)

@@ -2,8 +2,9 @@
 C is the price of slack
 =======================
 
-A sample inside the margin, or on the wrong side, has slack: the line from the sample to its margin. C is what a unit of slack
-costs. A small C accepts much slack for a wide margin; a large C pays for a narrow margin with little slack.
+A sample inside the margin, or on the wrong side, has slack: the line from the sample to its margin.
+C is what a unit of slack costs. A small C accepts much slack for a wide margin; a large C pays for
+a narrow margin with little slack.
 """
 
 import warnings
@@ -26,7 +27,8 @@ for ax, C in zip(axes, (0.02, 0.2, 20.0), strict=True):
 plt.show()
 
 # %%
-# With ``C=numpy.inf`` no slack is allowed at all. These classes overlap, so that problem has no solution, and the status says so:
+# With ``C=numpy.inf`` no slack is allowed at all. These classes overlap, so that problem has no
+# solution, and the status says so:
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")

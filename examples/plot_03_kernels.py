@@ -2,8 +2,9 @@
 Six kernels on the same data
 ============================
 
-A kernel says which samples are alike, and with it which boundaries a machine can draw. A kernel is a name, or an object with its
-parameters; ``kernel__gamma`` is then a parameter of the machine, for a grid search as well.
+A kernel says which samples are alike, and with it which boundaries a machine can draw. A kernel is
+a name, or an object with its parameters; ``kernel__gamma`` is then a parameter of the machine, for
+a grid search as well.
 """
 
 import matplotlib.pyplot as plt
@@ -33,8 +34,8 @@ for ax, kernel in zip(axes.flat, kernels, strict=True):
 plt.show()
 
 # %%
-# The last four on a line: how fast the likeness to the point z = 1 fades. On a line the Laplacian and the exponential kernel are
-# the same; in the plane they measure distance by different norms.
+# The last four on a line: how fast the likeness to the point z = 1 fades. On a line the Laplacian
+# and the exponential kernel are the same; in the plane they measure distance by different norms.
 
 shown = {str(kernel): kernel for kernel in kernels[2:]}
 plots.kernel_profiles(shown, at=1.0)

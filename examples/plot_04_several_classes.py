@@ -2,8 +2,9 @@
 More than two classes
 =====================
 
-``multi_class="ovo"`` trains a machine for each pair of classes, as LIBSVM and scikit-learn do, ``"ovr"`` one for each class against
-the rest, and ``"crammer_singer"`` a single machine for all classes at once. All of them carry one certificate.
+``multi_class="ovo"`` trains a machine for each pair of classes, as LIBSVM and scikit-learn do,
+``"ovr"`` one for each class against the rest, and ``"crammer_singer"`` a single machine for all
+classes at once. All of them carry one certificate.
 """
 
 import matplotlib.pyplot as plt

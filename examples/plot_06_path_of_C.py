@@ -2,8 +2,8 @@
 A path of C
 ===========
 
-Where gamma is known, a path over C alone is cheaper than a grid: each machine starts from the solution of the one before. With a
-validation set, the path shows where more C stops to help.
+Where gamma is known, a path over C alone is cheaper than a grid: each machine starts from the
+solution of the one before. With a validation set, the path shows where more C stops to help.
 """
 
 import matplotlib.pyplot as plt
@@ -21,4 +21,5 @@ plt.show()
 
 # %%
 best = path.best()
-print(f"best: C = {best.C:.3g}, accuracy {path.scores.max():.3f} on the validation set, {len(best.support_)} support vectors")
+print(f"best: C = {best.C:.3g}, with {len(best.support_)} support vectors")
+print(f"accuracy {path.scores.max():.3f} on the validation set")

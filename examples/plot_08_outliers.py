@@ -2,8 +2,8 @@
 Outliers without labels
 =======================
 
-``OneClassSVM`` learns where samples usually are. At most a share ν of the training samples is left outside, and at least that share
-are support vectors.
+``OneClassSVM`` learns where samples usually are. At most a share ν of the training samples is left
+outside, and at least that share are support vectors.
 """
 
 import matplotlib.pyplot as plt
@@ -18,7 +18,8 @@ X = np.vstack([usual, strange])
 
 model = OneClassSVM(nu=0.1, gamma=0.6).fit(X)
 outside = model.predict(X) == -1
-print(f"{outside.mean():.3f} of the samples are outside, {len(model.support_) / len(X):.3f} are support vectors; nu = {model.nu}")
+print(f"{outside.mean():.3f} of the samples are outside")
+print(f"{len(model.support_) / len(X):.3f} of them are support vectors")
 
 side = np.linspace(-4.5, 4.5, 200)
 across, up = np.meshgrid(side, side)

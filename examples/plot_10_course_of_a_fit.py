@@ -2,8 +2,9 @@
 The course of a fit
 ===================
 
-Every fit keeps a trace: after each iteration, the primal and the dual value. The optimum lies between them, so at each moment it is
-known how much there is left to gain. Platt's SMO, one of the textbook solvers, takes small steps, so its trace shows this well:
+Every fit keeps a trace: after each iteration, the primal and the dual value. The optimum lies
+between them, so at each moment it is known how much there is left to gain. Platt's SMO, one of the
+textbook solvers, takes small steps, so its trace shows this well:
 """
 
 import warnings
@@ -18,18 +19,20 @@ plots.duality_trace(SVC(C=1, solver="smo-platt").fit(X[:200], y[:200]))
 plt.show()
 
 # %%
-# The fast solver needs few iterations, also for 6000 samples. The dot is the certificate, which is computed afresh:
+# The fast solver needs few iterations, also for 6000 samples. The dot is the certificate, which is
+# computed afresh:
 
 model = SVC(C=10).fit(X, y)
 plots.gap_trace(model)
 plt.show()
 
 # %%
-# Because the gap is known, an early stop is safe: ``max_iter`` or ``max_seconds`` end a fit, the model is usable, and its
-# certificate tells what is missing.
+# Because the gap is known, an early stop is safe: ``max_iter`` or ``max_seconds`` end a fit, the
+# model is usable, and its certificate tells what is missing.
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
-    stopped = SVC(C=10, max_iter=15_000).fit(X, y)
+    stopped = SVC(C=10, max_iter=3000).fit(X, y)
 for one in (stopped, model):
-    print(f"{one.status_.name:9}  relative gap {one.certificate_.relative_gap:.1e}, accuracy {one.score(X, y):.4f}")
+    gap = one.certificate_.relative_gap
+    print(f"{one.status_.name:9}  relative gap {gap:.1e}, accuracy {one.score(X, y):.4f}")

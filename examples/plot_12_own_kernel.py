@@ -2,8 +2,9 @@
 A kernel of your own: words
 ===========================
 
-A machine needs no vectors, only a kernel. Here the samples are words, and two words are alike if they share pairs of letters. The
-matrix of all pairs goes in with ``kernel="precomputed"``; a function of two arrays may be given instead where samples are vectors.
+A machine needs no vectors, only a kernel. Here the samples are words, and two words are alike if
+they share pairs of letters. The matrix of all pairs goes in with ``kernel="precomputed"``; a
+function of two arrays may be given instead where samples are vectors.
 """
 
 import matplotlib.pyplot as plt
@@ -12,10 +13,10 @@ import numpy as np
 from maxmargin import SVC
 from maxmargin.theory.mercer import mercer
 
-english = "water weather window winter yellow thought through thunder height knowledge strength kitchen whisper shoulder".split()
-italian = (
-    "acqua finestra inverno giallo pensiero attraverso altezza conoscenza forza cucina sussurro spalla ragazzo piazza".split()
-)
+english = ["water", "weather", "window", "winter", "thought", "through", "thunder", "height"]
+english += ["knowledge", "strength", "kitchen", "whisper", "shoulder", "yellow"]
+italian = ["acqua", "finestra", "inverno", "giallo", "pensiero", "attraverso", "altezza", "forza"]
+italian += ["conoscenza", "cucina", "sussurro", "spalla", "ragazzo", "piazza"]
 words = np.array(english + italian)
 language = np.repeat(["English", "Italian"], [len(english), len(italian)])
 
