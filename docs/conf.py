@@ -89,8 +89,10 @@ MARKUP_BESIDE_CODE = re.compile(
 )
 
 
-def add_contents(app: Sphinx, name: str, text: list[str]) -> None:
-    """Give the overview of a folder (its README) the pages of the folder as contents: their names begin with a number."""
+def complete_page(app: Sphinx, name: str, text: list[str]) -> None:
+    """Lead links to files beside this folder to the pages that include them, and give the overview of a folder (its README) the
+    pages of the folder as contents: their names begin with a number."""
+    text[0] = re.sub(r"\]\((?:\.\./)+(CONTRIBUTING|CHANGELOG)\.md", lambda link: f"](/{link[1].lower()}.md", text[0])
     if name.endswith("/README"):
         text[0] += "\n\n```{toctree}\n:hidden:\n:glob:\n\n[0-9]*\n```\n"
 
@@ -124,7 +126,7 @@ def visit_math(translator: HTML5Translator, node: nodes.math | nodes.math_block)
 
 
 def setup(app: Sphinx) -> None:
-    app.connect("source-read", add_contents)
+    app.connect("source-read", complete_page)
     app.connect("autodoc-process-docstring", show_formulas, priority=900)  # after numpydoc
     app.connect("autodoc-skip-member", skip_inherited)
     app.add_html_math_renderer("mathml", inline_renderers=(visit_math, None), block_renderers=(visit_math, None))
