@@ -23,4 +23,4 @@ plt.show()
 # model costs; so the gap says how much better a model could be.
 
 print(model.certificate_)
-print(model.status_.value)
+print(model.status_.name)

@@ -19,7 +19,7 @@ X = np.vstack([usual, strange])
 model = OneClassSVM(nu=0.1, gamma=0.6).fit(X)
 outside = model.predict(X) == -1
 print(f"{outside.mean():.3f} of the samples are outside")
-print(f"{len(model.support_) / len(X):.3f} of them are support vectors")
+print(f"{len(model.support_) / len(X):.3f} of the samples are support vectors")
 
 side = np.linspace(-4.5, 4.5, 200)
 across, up = np.meshgrid(side, side)
