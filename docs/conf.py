@@ -119,7 +119,8 @@ def skip_inherited(app: Sphinx, what: str, name: str, member: Any, skip: bool, o
 def visit_math(translator: HTML5Translator, node: nodes.math | nodes.math_block) -> None:
     """Write a formula as MathML, which browsers draw without a script."""
     block = isinstance(node, nodes.math_block)
-    source = re.sub(r"frac(\d)(\d)", r"frac{\1}{\2}", node.astext())  # docutils takes 12 for one argument
+    source = re.sub(r"frac(\d)(\d)", r"frac{\1}{\2}", node.astext())  # docutils takes 12 for one argument,
+    source = re.sub(r"\\[Bb]ig\b", "", source)  # and does not know these; MathML stretches parentheses by itself
     formula = latex2mathml.tex2mathml(source, as_block=block)
     translator.body.append(f'<div class="formula">{formula}</div>' if block else formula)
     raise nodes.SkipNode

@@ -25,7 +25,7 @@ Vector = NDArray[np.float64]
 class OneClassSVM(OutlierMixin, KernelMachine):  # type: ignore[misc]
     r"""Outlier detection by a one-class support vector machine, exact, with a duality-gap certificate.
 
-    .. math:: \min_{w, \rho} \tfrac12 \lVert w \rVert^2 - \nu \Bigl(\sum_i s_i\Bigr) \rho
+    .. math:: \min_{w, \rho} \tfrac12 \lVert w \rVert^2 - \nu \Big(\sum_i s_i\Big) \rho
               + \sum_i s_i \, \max(0, \rho - w \cdot \phi(x_i))
 
     with s_i the weight of sample i. At most a share nu of the (weighted) samples are outliers, at least a share nu are

@@ -224,7 +224,7 @@ class SVC(KernelClassifier):
 class NuSVC(KernelClassifier):
     r"""Nu-support vector classification, exact, with a duality-gap certificate.
 
-    .. math:: \min_{w, b, \rho} \tfrac12 \lVert w \rVert^2 - \nu \Bigl(\sum_i s_i\Bigr) \rho
+    .. math:: \min_{w, b, \rho} \tfrac12 \lVert w \rVert^2 - \nu \Big(\sum_i s_i\Big) \rho
               + \sum_i s_i \, \max(0, \rho - y_i (w \cdot \phi(x_i) + b))
 
     with s_i the weight of sample i times that of its class. At most a share nu of the (weighted) samples lies inside the

@@ -117,7 +117,7 @@ class SVR(KernelRegression):
 class NuSVR(KernelRegression):
     r"""Nu-support vector regression, exact, with a duality-gap certificate.
 
-    .. math:: \min_{w, b, \epsilon} \tfrac12 \lVert w \rVert^2 + \nu \Bigl(\sum_i C_i\Bigr) \epsilon
+    .. math:: \min_{w, b, \epsilon} \tfrac12 \lVert w \rVert^2 + \nu \Big(\sum_i C_i\Big) \epsilon
               + \sum_i C_i \, \max(0, |y_i - w \cdot \phi(x_i) - b| - \epsilon)
 
     The tube is as wide as it has to be for at most a share nu of the (weighted) samples to lie outside of it.
