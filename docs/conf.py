@@ -41,6 +41,7 @@ myst_heading_anchors = 4
 
 autodoc_typehints = "none"  # the types are in the texts
 autodoc_member_order = "bysource"
+toc_object_entries_show_parents = "hide"
 autosummary_generate = True
 numpydoc_show_class_members = False  # the template of a class lists them
 
