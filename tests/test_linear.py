@@ -14,6 +14,7 @@ from sklearn.datasets import make_classification, make_regression
 from maxmargin import SVC, SVR, LinearOneClassSVM, LinearSVC, LinearSVR, OneClassSVM
 from maxmargin.formulations import LinearProblem
 from maxmargin.solution import Status
+from tests.wording import of_parameter
 
 SOLVERS = ("newton", "descent")
 RNG = np.random.default_rng(0)
@@ -152,7 +153,6 @@ SCRIPT = """
 import numpy as np, sys
 from sklearn.datasets import make_classification
 from maxmargin import LinearSVC
-from tests.wording import of_parameter
 X, y = make_classification(20000, 30, n_informative=10, n_classes=int(sys.argv[1]), random_state=0)
 import hashlib
 for solver in ("newton", "descent"):

@@ -159,7 +159,7 @@ BAD = {
     "kernel=None: must be one of linear": {"parameters": {}},
     "C is missing": {"parameters": {"kernel": "rbf", "loss": "hinge", "gamma": 1}},
     "C='1': must be a finite number": {"parameters": {"C": "1", "kernel": "rbf", "loss": "hinge", "gamma": 1}},
-    "C=-1: must be positive": {"parameters": {"C": -1, "kernel": "rbf", "loss": "hinge", "gamma": 1}},
+    "The 'C' parameter of SVC must be positive": {"parameters": {"C": -1, "kernel": "rbf", "loss": "hinge", "gamma": 1}},
     "C=1000+: must be a finite": {"parameters": {"C": 10**400, "kernel": "rbf", "loss": "hinge", "gamma": 1}},
     "gamma=None: must be": {"parameters": {"C": 1, "kernel": "rbf", "loss": "hinge", "gamma": None}},
     "gamma=nan: must be": {"parameters": {"C": 1, "kernel": "rbf", "loss": "hinge", "gamma": float("nan")}},
@@ -627,7 +627,7 @@ def test_sliders_and_exact_values(page):
     page.keys(Keys.END, element=page["C"])
     page.wait_for(lambda: page["C-value"].get_attribute("value") == "∞")
     page.type_value("C", "-1")
-    page.wait_for(lambda: page.problem().startswith("C=-1: must be positive"))
+    page.wait_for(lambda: page.problem().startswith("The 'C' parameter of SVC must be positive"))
     page.type_value("C", "many")
     page.wait_for(lambda: page.problem().startswith("C='many': must be a finite number"))
     page.type_value("C", "1")
