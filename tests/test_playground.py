@@ -163,7 +163,7 @@ BAD = {
     "C=1000+: must be a finite": {"parameters": {"C": 10**400, "kernel": "rbf", "loss": "hinge", "gamma": 1}},
     "gamma=None: must be": {"parameters": {"C": 1, "kernel": "rbf", "loss": "hinge", "gamma": None}},
     "gamma=nan: must be": {"parameters": {"C": 1, "kernel": "rbf", "loss": "hinge", "gamma": float("nan")}},
-    "loss='cubic': must be": {"parameters": {"C": 1, "kernel": "rbf", "loss": "cubic", "gamma": 1}},
+    "The 'loss' parameter of SVC must be": {"parameters": {"C": 1, "kernel": "rbf", "loss": "cubic", "gamma": 1}},
     "points: there are none": {"points": []},
     f"points: {MOST_POINTS + 1} are too many": {"points": [[0, 0, 0]] * (MOST_POINTS + 1)},
     r"points\[1\]=\[0, 0\]: must be": {"points": [[0, 0, 0], [0, 0]]},
