@@ -202,8 +202,8 @@ def test_tuning_without_time(run):
     ("words", "message"),
     [
         (("--Cs", "a,b"), "'a,b' is not a count, and not numbers between commas"),
-        (("--Cs", "0"), "Cs=0: must be a sequence of positive numbers, or how many of them to try"),
-        (("--gammas", "1,-1"), "gammas=-1.0: must be positive"),
+        (("--Cs", "0"), "The 'Cs' parameter of SVCCV must be a sequence of positive numbers, or how many of them to try"),
+        (("--gammas", "1,-1"), "The 'gammas' parameter of SVCCV must be positive"),
         (("--folds", "1"), "1 is not in the range x>=2"),
         (("--folds", "1000"), "number of splits n_splits=1000 greater than the number of samples"),
         (("--scoring", "beauty"), "beauty"),
@@ -319,8 +319,8 @@ def test_bad_files(run, content, options, message):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("-C", "-1"), "C=-1"),
-        (("--gamma", "-2"), "gamma=-2"),
+        (("-C", "-1"), "The 'C' parameter of SVC must be positive"),
+        (("--gamma", "-2"), "The 'gamma' parameter of SVC must be positive"),
         (("--kernel", "rfb"), "rbf"),
         (("--kernel", "precomputed"), "precomputed"),
         (("--loss", "log"), "squared_hinge"),

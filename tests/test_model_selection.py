@@ -40,9 +40,10 @@ from maxmargin.callbacks import Progress
 from maxmargin.control import Control
 from maxmargin.formulations import DualProblem
 from maxmargin.gram import DoubledGram, Gram
-from maxmargin.kernels import NamedKernel, make_kernel
+from maxmargin.kernels import RBF, NamedKernel, make_kernel
 from maxmargin.model_selection import Path, grid
 from maxmargin.model_selection.search import _Results
+from tests.wording import of_parameter
 
 LIVENESS = 30.0  # seconds: a limit that only a hang exceeds
 TIGHT = 1e-7  # tol with which two exact solvers agree on every sample
@@ -482,9 +483,9 @@ def test_hopeless_points_are_left_out_and_the_best_is_the_same(data: Data) -> No
 
 @pytest.mark.parametrize(("score", "hopeless"), [(0.79, True), (0.8, False), (0.81, False)])
 def test_a_point_that_can_still_be_as_good_is_not_hopeless(score: float, hopeless: bool) -> None:
-    known = _Results({"C": [1.0, 2.0], "gamma": [1.0]}, [{"C": 1.0}, {"C": 2.0}], 2)
+    known = _Results({"C": [1.0, 2.0], "gamma": [1.0]}, [{"C": 1.0}, {"C": 2.0}], 2, ["score"])
     assert not known.hopeless(0, 1)  # nothing is known
-    known.scores[0] = [[0.9, 0.9], [score, np.nan]]
+    known.scores["score"][0] = [[0.9, 0.9], [score, np.nan]]
     assert known.hopeless(0, 1) == hopeless
 
 
@@ -624,13 +625,75 @@ def test_an_error_of_a_callback_or_a_scorer_is_raised_and_leaves_no_thread() -> 
         del caught
 
 
+# --- several scorers, words for gamma, probabilities --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "scoring", [["accuracy", "f1"], {"accuracy": "accuracy", "f1": make_scorer(f1_score)}], ids=["list", "dict"]
+)
+def test_several_scorers_are_those_of_grid_search(scoring: Any) -> None:
+    ours = SVCCV(Cs=Cs, gammas=GAMMAS, cv=3, scoring=scoring, refit="f1", tol=TIGHT).fit(*CANCER)
+    theirs = GridSearchCV(sklearn.svm.SVC(tol=TIGHT), GRID, cv=3, scoring=scoring, refit="f1").fit(*CANCER)
+    columns = [name for name in theirs.cv_results_ if "_test_" in name and "rank" not in name]
+    assert len(columns) == 10
+    for name in columns:
+        assert_allclose(ours.cv_results_[name], theirs.cv_results_[name], err_msg=name)
+    assert ours.best_score_ == ours.cv_results_["mean_test_f1"].max()
+    assert ours.best_params_ == theirs.best_params_
+    assert ours.score(*CANCER) == pytest.approx(theirs.score(*CANCER))
+    assert ours.multimetric_
+    assert list(ours.scorer_) == list(theirs.scorer_) == ["accuracy", "f1"]
+
+
+def test_several_scorers_of_which_none_decides() -> None:
+    scoring = ["accuracy", "f1"]
+    undecided = SVCCV(Cs=Cs, gammas=[0.03], cv=3, scoring=scoring, refit=False).fit(*CANCER)
+    assert not hasattr(undecided, "best_params_")
+    last = SVCCV(Cs=Cs, gammas=[0.03], cv=3, scoring=scoring, refit=lambda table: len(table["params"]) - 1).fit(*CANCER)
+    assert last.best_index_ == 2
+    assert Cs[2] == last.best_estimator_.C
+    assert not hasattr(last, "best_score_")
+    with pytest.raises(ValueError, match="a function chose the best point, so none of accuracy, f1 is its score"):
+        last.score(*CANCER)
+    with pytest.raises(ValueError, match="reject_hopeless=True with scoring="):
+        SVCCV(scoring=scoring, refit="f1", reject_hopeless=True).fit(*CANCER)
+
+
+def test_words_for_gamma() -> None:
+    X, y = IRIS
+    search = SVCCV(Cs=[1.0], gammas=["scale", 0.5, "auto"], cv=3).fit(X, y)
+    expected = [1.0 / (4 * X.var()), 0.5, 0.25]
+    assert_allclose(np.asarray(search.cv_results_["param_gamma"], dtype=float), expected)
+    weights = np.where(y == 0, 3.0, 1.0)
+    weighted = SVCCV(Cs=[1.0], gammas=["scale"], cv=3).fit(X, y, weights)
+    assert weighted.best_params_["gamma"] == SVC().fit(X, y, weights).gamma_
+
+
+def test_a_kernel_object_takes_the_gammas_of_the_grid() -> None:
+    by_name, by_object = (SVCCV(kernel=kernel, Cs=[1.0], gammas=[1e-4, 0.03], cv=3).fit(*CANCER) for kernel in ("rbf", RBF()))
+    assert_array_equal(by_object.cv_results_["mean_test_score"], by_name.cv_results_["mean_test_score"])
+    assert by_object.best_estimator_.kernel_ == by_name.best_estimator_.kernel_
+    assert len(set(by_object.cv_results_["mean_test_score"])) == 2
+
+
+def test_probabilities_of_the_best_machine() -> None:
+    X, y = CANCER
+    search = SVCCV(Cs=[1.0], gammas=[0.03], cv=3, probability="loo", calibration="isotonic").fit(X, y)
+    best = SVC(C=1.0, gamma=0.03, probability="loo", calibration="isotonic").fit(X, y)
+    assert_array_equal(search.predict_proba(X), best.predict_proba(X))
+    assert_array_equal(search.predict_log_proba(X), best.predict_log_proba(X))
+    assert not hasattr(SVCCV(), "predict_proba")
+    with pytest.raises(NotFittedError):
+        SVCCV(probability="loo").predict_proba(X)
+
+
 # --- what is refused --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"Cs": []}, r"Cs=\[\]: must be a sequence of positive numbers, or how many of them to try"),
+        ({"Cs": []}, "Cs=[]: must be a sequence of positive numbers, or how many of them to try"),
         ({"Cs": 0}, "Cs=0: must be a sequence of positive numbers"),
         ({"Cs": [1.0, -2.0]}, "Cs=-2.0: must be positive and finite"),
         ({"Cs": [np.inf]}, "Cs=inf: must be positive and finite"),
@@ -645,8 +708,11 @@ def test_an_error_of_a_callback_or_a_scorer_is_raised_and_leaves_no_thread() -> 
         ({"max_seconds": -1}, "max_seconds=-1: must be positive"),
         ({"cache_size": "huge"}, "cache_size='huge': must be a number of MB"),
         ({"backend": "abacus"}, "backend='abacus': must be one of"),
-        ({"class_weight": "fair"}, "class_weight='fair': must be"),
-        ({"scoring": ["accuracy", "f1"]}, "must be the name of one scorer"),
+        ({"class_weight": "fair"}, "class_weight='fair': must be None"),
+        ({"scoring": 3}, "scoring=3: must be None, the name of a scorer, a callable, or a list or dict of several scorers"),
+        ({"scoring": [accuracy_score]}, "The 'scoring' parameter of SVCCV must have the names of scorers, or be a dict"),
+        ({"scoring": ["accuracy", "f1_macro"]}, "For multi-metric scoring, the parameter refit must be set to a scorer key"),
+        ({"gammas": ["wide"]}, "gammas='wide': must be a number"),
         ({"scoring": "neg_log_loss"}, "scoring asks for probabilities"),
         ({"scoring": "beauty"}, "scoring"),
         ({"cv": 1}, "n_splits"),
@@ -658,18 +724,18 @@ def test_an_error_of_a_callback_or_a_scorer_is_raised_and_leaves_no_thread() -> 
     ids=lambda value: str(value)[:50],
 )
 def test_bad_parameters(parameters: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ValueError, match=of_parameter(message, "SVCCV").removeprefix("^")):
         small(**parameters).fit(*IRIS)
 
 
 def test_numbers_that_are_none() -> None:
-    with pytest.raises(TypeError, match="Cs='1': must be a number"):
+    with pytest.raises(TypeError, match=of_parameter("Cs='1': must be a number", "SVCCV")):
         small(Cs=["1"]).fit(*IRIS)
 
 
 @pytest.mark.parametrize("epsilons", [[], 0.1, [-0.1], [np.nan]])
 def test_bad_tubes(epsilons: Any) -> None:
-    with pytest.raises(ValueError, match="epsilons="):
+    with pytest.raises(ValueError, match="The 'epsilons' parameter of SVRCV must be"):
         small_regression(epsilons=epsilons).fit(*DIABETES)
 
 
@@ -845,7 +911,7 @@ def test_bad_paths() -> None:
     for estimator in (NuSVC(nu=0.1), sklearn.svm.SVC()):
         with pytest.raises(TypeError, match="must be a machine of maxmargin that has a C"):
             C_path(X, y, [1.0], estimator=estimator)
-    with pytest.raises(ValueError, match="epsilon=-1"):
+    with pytest.raises(ValueError, match=of_parameter("epsilon=-1: must be a finite number >= 0", "SVR")):
         C_path(X, y, [1.0], estimator=SVR(epsilon=-1))
 
 

@@ -159,11 +159,11 @@ BAD = {
     "kernel=None: must be one of linear": {"parameters": {}},
     "C is missing": {"parameters": {"kernel": "rbf", "loss": "hinge", "gamma": 1}},
     "C='1': must be a finite number": {"parameters": {"C": "1", "kernel": "rbf", "loss": "hinge", "gamma": 1}},
-    "C=-1: must be positive": {"parameters": {"C": -1, "kernel": "rbf", "loss": "hinge", "gamma": 1}},
+    "The 'C' parameter of SVC must be positive": {"parameters": {"C": -1, "kernel": "rbf", "loss": "hinge", "gamma": 1}},
     "C=1000+: must be a finite": {"parameters": {"C": 10**400, "kernel": "rbf", "loss": "hinge", "gamma": 1}},
     "gamma=None: must be": {"parameters": {"C": 1, "kernel": "rbf", "loss": "hinge", "gamma": None}},
     "gamma=nan: must be": {"parameters": {"C": 1, "kernel": "rbf", "loss": "hinge", "gamma": float("nan")}},
-    "loss='cubic': must be": {"parameters": {"C": 1, "kernel": "rbf", "loss": "cubic", "gamma": 1}},
+    "The 'loss' parameter of SVC must be": {"parameters": {"C": 1, "kernel": "rbf", "loss": "cubic", "gamma": 1}},
     "points: there are none": {"points": []},
     f"points: {MOST_POINTS + 1} are too many": {"points": [[0, 0, 0]] * (MOST_POINTS + 1)},
     r"points\[1\]=\[0, 0\]: must be": {"points": [[0, 0, 0], [0, 0]]},
@@ -627,7 +627,7 @@ def test_sliders_and_exact_values(page):
     page.keys(Keys.END, element=page["C"])
     page.wait_for(lambda: page["C-value"].get_attribute("value") == "∞")
     page.type_value("C", "-1")
-    page.wait_for(lambda: page.problem().startswith("C=-1: must be positive"))
+    page.wait_for(lambda: page.problem().startswith("The 'C' parameter of SVC must be positive"))
     page.type_value("C", "many")
     page.wait_for(lambda: page.problem().startswith("C='many': must be a finite number"))
     page.type_value("C", "1")

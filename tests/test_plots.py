@@ -214,7 +214,7 @@ def test_gap_trace_skips_what_was_not_measured(moons):
 
 def test_gap_trace_of_a_real_fit(moons):
     ax = gap_trace(moons[2])
-    assert moons[2].status_.value in ax.get_title(loc="left")
+    assert str(moons[2].status_) in ax.get_title(loc="left").replace("\n", " ")
     assert ax.get_yscale() == "log"
 
 
@@ -223,11 +223,11 @@ def test_gap_trace_of_a_real_fit(moons):
 
 def test_a_path_over_its_C(moons):
     X, y, _ = moons
-    path = C_path(X, y, np.logspace(-2, 2, 6))
+    path = C_path(X[::2], y[::2], np.logspace(-2, 2, 6), validation_set=(X[1::2], y[1::2]))
     ax = regularisation_path(path)
     lines = {line.get_label(): line.get_xydata() for line in ax.lines}
-    np.testing.assert_array_equal(lines["score"], np.column_stack([path.Cs, path.scores]))
-    shares = [len(machine.support_) / 120 for machine in path.machines]
+    np.testing.assert_array_equal(lines["validation score"], np.column_stack([path.Cs, path.scores]))
+    shares = [len(machine.support_) / 60 for machine in path.machines]
     np.testing.assert_array_equal(lines["share of support vectors"], np.column_stack([path.Cs, shares]))
     best = path.best()
     assert lines[f"best: C = {best.C:.4g}, score {path.scores.max():.4g}"][0, 0] == best.C
@@ -237,6 +237,14 @@ def test_a_path_over_its_C(moons):
     np.testing.assert_allclose(gaps.get_ydata(), [gap for gap in proved if gap > 0.0])  # zero is nowhere on such a scale
     assert gaps.axes.get_yscale() == "log"
     assert f"at most {gaps.get_ydata().max():.1e}" in ax.get_title(loc="left")
+
+
+def test_a_training_score_is_not_called_best(moons):
+    X, y, _ = moons
+    ax = regularisation_path(C_path(X, y, [0.1, 1.0]))
+    labels = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert "training score" in labels
+    assert not any("best" in label or "validation" in label for label in labels)
 
 
 def cells(ax):

@@ -30,10 +30,11 @@ class Room(NamedTuple):
 ROOMS = {
     # the problem and its proof: vectors of length n, no X, no kernel, no solver
     "formulations": Room(set(), {"numpy"}),
-    "certificates": Room({"formulations", "gram"}, {"numpy"}),
+    "certificates": Room({"formulations", "gram", "notebook"}, {"numpy"}),
     "linear_certificates": Room({"certificates", "formulations"}, {"numpy"}),
     "primal_or_dual": Room(set(), set()),
     "rounding": Room(set(), {"numpy"}),  # every room may import it
+    "notebook": Room(set(), set()),
     "multiclass": Room(set(), {"numpy"}),
     "solution": Room(set(), {"numpy"}),
     # the samples and their kernel matrix: rows of X, no y, no beta
@@ -65,6 +66,7 @@ ROOMS = {
             "kernels",
             "linear_certificates",
             "multiclass",
+            "notebook",
             "samples",
             "solution",
             "solvers",
@@ -107,6 +109,7 @@ ROOMS = {
             "io",
             "kernels",
             "multiclass",
+            "notebook",
             "samples",
             "tasks",
             "training",

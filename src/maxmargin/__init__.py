@@ -41,6 +41,9 @@ _MODULE_OF = {
     "loo_decisions": "estimators.probabilities",
 }
 
+#: The modules with further public names
+_MODULES = ("callbacks", "formulations", "io", "kernels", "model_selection", "plots", "theory")
+
 __all__ = [
     "SVC",
     "SVCCV",
@@ -97,4 +100,4 @@ def _module(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted([*__all__, *_MODULES])

@@ -23,14 +23,16 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from maxmargin.formulations import CrammerSingerProblem, DualProblem
 from maxmargin.gram import ExactSums
+from maxmargin.notebook import html_table
 from maxmargin.rounding import EPSILON, TINY
 
 Vector = NDArray[np.float64]
@@ -52,18 +54,57 @@ ZERO = 64.0 * EPSILON  # an objective below this share of the losses of the mach
 class Certificate:
     """What is proved about a model.
 
-    ``gap = primal - dual >= 0`` bounds how far the model's objective is from the optimum; ``rounding`` is the part of the gap
-    that allows for rounding errors of float64 arithmetic. ``gap_terms`` are the shares of the training samples in the gap (a row
-    per machine if there are several). The primal and the dual value may be off, both by the same and by at most ``value_error``.
-    ``relative_gap`` is the gap divided by the larger of their absolute values less ``value_error``. It is zero if the optimum is
-    zero, or if rounding could explain the whole gap and gap_tol is smaller than rounding allows to prove. ``kkt_violation`` has
-    no such allowance.
+    ``gap = primal - dual >= 0`` bounds how far the model's objective is from the optimum. ``print`` the certificate for its
+    numbers; a notebook shows them as a table.
 
-    ``complete`` says whether the gradient was recomputed in float64 at all samples. If not, it was recomputed at the samples
-    whose share of the gap can differ from zero, and at a random draw of the others, which stands for the rest.
+    Parameters
+    ----------
+    primal, dual : float
+        The primal and the dual value. They may be off, both by the same and by at most ``value_error``.
+    gap : float
+        Their difference; ``rounding`` is the part of it that allows for rounding errors of float64 arithmetic.
+    relative_gap : float
+        The gap divided by the larger of the absolute values less ``value_error``. It is zero if the optimum is zero, or if
+        rounding could explain the whole gap and gap_tol is smaller than rounding allows to prove.
+    kkt_violation : float
+        The largest violation of the optimality conditions, without an allowance for rounding.
+    box_residual, equality_residual : float
+        How far the dual point is from satisfying its constraints.
+    arithmetic : str
+        The arithmetic in which the certificate was computed.
+    bias : float
+        The intercept that belongs to ``levels``.
+    seconds : float
+        The time that the certificate took.
+    gap_terms : ndarray
+        The shares of the training samples in the gap (a row per machine if there are several).
+    levels : tuple of float, default=()
+        The multipliers of the equality constraints at which the primal value is taken.
+    value_error, rounding : float, default=0.0
+        See ``primal`` and ``gap``.
+    size : float, default=inf
+        The sum of the absolute values of the duals.
+    complete : bool, default=True
+        Whether the gradient was recomputed in float64 at all samples. If not, it was recomputed at the samples whose share of the
+        gap can differ from zero, and at a random draw of the others, which stands for the rest.
+    parts : tuple of Certificate, default=()
+        The certificates of the machines, if there are several.
 
-    ``levels`` are the multipliers of the equality constraints at which the primal value is taken, ``bias`` is the intercept that
-    belongs to them, ``size`` the sum of the absolute values of the duals, ``seconds`` the time that the certificate took.
+    See Also
+    --------
+    SVC : Its ``certificate_`` is one.
+    audit : Computes one for a model of another library.
+    maxmargin.plots.GapSharesDisplay : A picture of ``gap_terms``.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from maxmargin import SVC
+    >>> proof = SVC().fit(*load_iris(return_X_y=True)).certificate_
+    >>> proof.holds(1e-3), proof.feasible, len(proof.parts)
+    (True, True, 3)
+    >>> sorted(proof.to_dict())[:4]
+    ['arithmetic', 'bias', 'box_residual', 'complete']
     """
 
     primal: float
@@ -114,7 +155,22 @@ class Certificate:
         close = gap_tol is None or self.holds(gap_tol) or self.is_rounding
         return bool(self.feasible and self.kkt_violation <= tol and close)
 
+    def to_dict(self) -> dict[str, Any]:
+        """The certificate as plain numbers and text, for JSON and tables. ``gap_terms``, which has a number for each sample, is
+        left out; ``parts`` are dictionaries too."""
+        plain = {one.name: getattr(self, one.name) for one in fields(self) if one.name not in ("gap_terms", "levels", "parts")}
+        return {**plain, "levels": list(self.levels), "parts": [part.to_dict() for part in self.parts]}
+
     def __str__(self) -> str:
+        title, rows = self._report()
+        width = max(len(label) for label, _ in rows)
+        return "\n".join([title, *(f"  {label:<{width}}  {value}" for label, value in rows)])
+
+    def _repr_html_(self) -> str:
+        return html_table(*self._report())
+
+    def _report(self) -> tuple[str, list[tuple[str, str]]]:
+        """The title of the certificate, and its names and values as text."""
         machines = f" of {len(self.parts)} machines together" if self.parts else ""
         rows = [
             ("primal value", f"{self.primal:.10g}"),
@@ -126,8 +182,7 @@ class Certificate:
             ("equality residual", f"{self.equality_residual:.3g}"),
             ("computed in", self.arithmetic),
         ]
-        width = max(len(label) for label, _ in rows)
-        return "\n".join([f"certificate{machines}", *(f"  {label:<{width}}  {value}" for label, value in rows)])
+        return f"certificate{machines}", rows
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,33 @@ LEAST_REDUCTION = 0.01  # smallest factor by which the tolerance is reduced at o
 class Progress:
     """What a callback is told after each outer iteration.
 
-    `machine` (of `n_machines`) is the number of the binary problem in a multi-class fit. `fraction` is the share of the work
-    that is done, judged by how far the violation has fallen on a logarithmic scale; it never decreases. `gap` is relative.
+    Parameters
+    ----------
+    seconds : float
+        The seconds since the fit began.
+    machine, n_machines : int
+        The number of the binary problem in a multi-class fit, and how many there are.
+    iteration, steps : int
+        The outer iteration of the machine, and the pair steps of the whole fit.
+    violation : float
+        The largest violation of the optimality conditions.
+    gap : float
+        The relative duality gap.
+    fraction : float
+        The share of the work that is done, judged by how far the violation has fallen on a logarithmic scale; it never decreases.
+
+    See Also
+    --------
+    ProgressBar : A callback that draws a bar.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from maxmargin import SVC
+    >>> seen = []
+    >>> model = SVC(callbacks=[seen.append]).fit(*load_iris(return_X_y=True))
+    >>> seen[-1].n_machines, seen[-1].fraction
+    (3, 1.0)
     """
 
     seconds: float

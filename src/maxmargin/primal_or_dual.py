@@ -69,13 +69,31 @@ def primal_or_dual(
     ----------
     n_samples, n_features : int
         N and D of the training set.
-    feature_dimension : float, optional
+    feature_dimension : float, default=None
         F, the number of features that the kernel's feature map makes of D: D itself for the linear kernel (the default),
         ``math.inf`` for the Gaussian kernel.
-    n_support : int, optional
+    n_support : int, default=None
         s, the number of support vectors; at most, and by default, all samples.
     passes : int
         c, the passes over the data that the primal may take.
+
+    Returns
+    -------
+    PrimalOrDual
+        The costs of both, the choice and its reason; ``print`` it.
+
+    See Also
+    --------
+    SVC : ``solver="auto"`` chooses by these costs for linear machines.
+
+    Examples
+    --------
+    >>> import math
+    >>> from maxmargin import primal_or_dual
+    >>> primal_or_dual(1000, 20, math.inf).choice
+    'dual'
+    >>> primal_or_dual(1_000_000, 20).choice
+    'primal'
     """
     N, D = n_samples, n_features
     F = float(D) if feature_dimension is None else float(feature_dimension)

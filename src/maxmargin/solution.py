@@ -18,7 +18,22 @@ Vector = NDArray[np.float64]
 
 
 class Status(Enum):
-    """How a run ended. The value is the sentence a user reads."""
+    """How a run ended. The value is the sentence a user reads, and ``print`` gives it.
+
+    See Also
+    --------
+    Certificate : The numbers from which the status is decided.
+
+    Examples
+    --------
+    >>> from maxmargin import Status
+    >>> print(Status.GAP_REACHED)
+    Converged: the relative duality gap is at most gap_tol.
+    >>> Status.GAP_REACHED.converged
+    True
+    >>> Status.MAX_ITER.converged
+    False
+    """
 
     CONVERGED = (
         "Converged: no sample violates the optimality conditions by more than tol, and the relative duality gap is at most "
@@ -53,7 +68,11 @@ class Status(Enum):
 
     @property
     def converged(self) -> bool:
+        """Whether the run reached its tolerances."""
         return self in (Status.CONVERGED, Status.GAP_REACHED)
+
+    def __str__(self) -> str:
+        return self.value
 
 
 @dataclass

@@ -16,3 +16,7 @@ from maxmargin.audits.examine import audit
 from maxmargin.audits.verdict import Audit
 
 __all__ = ["Audit", "audit"]
+
+
+def __dir__() -> list[str]:
+    return __all__

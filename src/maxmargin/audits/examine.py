@@ -69,7 +69,7 @@ def audit(
 
     Parameters
     ----------
-    model
+    model : estimator, svm_model, str or path
         A fitted SVC, NuSVC, SVR, NuSVR or OneClassSVM of scikit-learn, scikit-learn-intelex, cuML, ThunderSVM or maxmargin; an
         ``svm_model`` of LIBSVM's Python module; the path of a LIBSVM model file; or a Pipeline that ends in one of these.
     X, y, sample_weight
@@ -82,6 +82,21 @@ def audit(
     -------
     Audit
         ``print`` it, or read its ``sentence``.
+
+    See Also
+    --------
+    Audit : What is returned.
+    Certificate : The proof of a model that was fitted here.
+
+    Examples
+    --------
+    >>> import sklearn.svm
+    >>> from sklearn.datasets import load_iris
+    >>> from maxmargin import audit
+    >>> X, y = load_iris(return_X_y=True)
+    >>> found = audit(sklearn.svm.SVC(tol=0.1).fit(X, y), X, y)
+    >>> print(found.sentence)  # doctest: +ELLIPSIS
+    The model is within ... of the optimum, relative; its stopping tolerance held...
     """
     if isinstance(model, Pipeline):
         X, model = model[:-1].transform(X) if len(model) > 1 else X, model[-1]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 from maxmargin.audits.fitted import Fitted
 from maxmargin.certificates import Certificate
+from maxmargin.notebook import html_table
 from maxmargin.rounding import TINY
 
 TOL_ALLOWANCE = 1.1  # violations up to this many times tol count as within tol: most solvers have float32 kernel values
@@ -31,9 +33,36 @@ class Audit:
     """What is true of a fitted model, whatever its library said.
 
     ``gap_as_is = primal_as_is - dual`` bounds how far the model, with the intercept it has, is from the optimum;
-    ``gap_best_bias`` is the gap that the model would have with the best intercept. ``certificate`` belongs to the model's dual
-    point; if that point is outside its box (``box_residual``) or its coefficients have the wrong sum (``equality_residual``), to
-    a feasible point near it. For several machines the values are sums, the violations and residuals the largest.
+    ``gap_best_bias`` is the gap that the model would have with the best intercept. For several machines the values are sums, the
+    violations and residuals the largest.
+
+    Parameters
+    ----------
+    library, machine : str
+        Who fitted the model, and what it is.
+    certificate : Certificate
+        The certificate of the model's dual point; if that point is outside its box (``box_residual``) or its coefficients have
+        the wrong sum (``equality_residual``), of a feasible point near it.
+    primal_as_is, primal_best_bias : float
+        The primal value with the intercept that the model has, and with the best one.
+    tol : float or None
+        The stopping tolerance of the model.
+    sentence : str
+        The verdict in words.
+
+    See Also
+    --------
+    audit : Makes one.
+
+    Examples
+    --------
+    >>> import sklearn.svm
+    >>> from sklearn.datasets import load_iris
+    >>> from maxmargin import audit
+    >>> X, y = load_iris(return_X_y=True)
+    >>> found = audit(sklearn.svm.SVC().fit(X, y), X, y)
+    >>> found.library, found.holds(1e-2)
+    ('scikit-learn', True)
     """
 
     library: str
@@ -81,7 +110,30 @@ class Audit:
         """Whether the model, with the intercept it has, is proved to be within a relative gap of `tol` of the optimum."""
         return self.relative_gap_as_is <= tol
 
+    def to_dict(self) -> dict[str, Any]:
+        """The audit as plain numbers and text, for JSON and tables; the certificate as in `Certificate.to_dict`."""
+        derived = (
+            "dual",
+            "gap_as_is",
+            "gap_best_bias",
+            "relative_gap_as_is",
+            "kkt_violation",
+            "box_residual",
+            "equality_residual",
+        )
+        names = [*(one.name for one in fields(self)), *derived]
+        return {name: getattr(self, name) for name in names} | {"certificate": self.certificate.to_dict()}
+
     def __str__(self) -> str:
+        title, rows = self._report()
+        width = max(len(label) for label, _ in rows)
+        return "\n".join([title, *(f"  {label:<{width}}  {value}" for label, value in rows), self.sentence])
+
+    def _repr_html_(self) -> str:
+        return html_table(*self._report(), self.sentence)
+
+    def _report(self) -> tuple[str, list[tuple[str, str]]]:
+        """The title of the audit, and its names and values as text."""
         machines = f", {len(self.certificate.parts)} machines together" if self.certificate.parts else ""
         stop = "" if self.tol is None else f"  (tol={self.tol:g})"
         rows = [
@@ -95,9 +147,7 @@ class Audit:
             ("equality residual", f"{self.equality_residual:.3g}"),
             ("computed in", self.certificate.arithmetic),
         ]
-        width = max(len(label) for label, _ in rows)
-        lines = [f"  {label:<{width}}  {value}" for label, value in rows]
-        return "\n".join([f"audit of {self.machine} by {self.library}{machines}", *lines, self.sentence])
+        return f"audit of {self.machine} by {self.library}{machines}", rows
 
 
 def give_verdict(

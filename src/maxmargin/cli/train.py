@@ -195,9 +195,9 @@ def _axes(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _watched(machine: Any, progress: bool | None) -> dict[str, Any]:
-    """Return a progress bar for the machine if it was asked for; by default on a terminal, if tqdm is installed."""
+    """Return a progress bar for the machine if it was asked for; by default on a terminal."""
     if progress is None:
-        progress = sys.stderr.isatty() and find_spec("tqdm") is not None
+        progress = sys.stderr.isatty()
     if not progress or "callbacks" not in machine.make().get_params():
         return {}
     from maxmargin.callbacks import ProgressBar

@@ -11,3 +11,7 @@ from maxmargin.estimators.svc import SVC, NuSVC
 from maxmargin.estimators.svr import SVR, NuSVR
 
 __all__ = ["SVC", "SVR", "KernelRegressor", "LinearOneClassSVM", "LinearSVC", "LinearSVR", "NuSVC", "NuSVR", "OneClassSVM"]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -21,6 +21,7 @@ from maxmargin.callbacks import ProgressBar
 from maxmargin.control import Control, Stop
 from maxmargin.estimators import diagnosis, validation
 from maxmargin.estimators.callback_tree import CallbackSupportMixin, CallbackTree
+from maxmargin.estimators.notebook import ShownInNotebooks
 from maxmargin.estimators.parameters import NestedParameters
 from maxmargin.estimators.portable import Portable
 from maxmargin.formulations import DualProblem
@@ -56,7 +57,7 @@ _ADVICE = {
 }
 
 
-class KernelMachine(Portable, CallbackSupportMixin, NestedParameters, BaseEstimator):  # type: ignore[misc]
+class KernelMachine(ShownInNotebooks, Portable, CallbackSupportMixin, NestedParameters, BaseEstimator):  # type: ignore[misc]
     """The base class of the estimators. A subclass adds its parameters, how it validates targets, and its task."""
 
     _kept_parts: list[Gram] | None = None
@@ -66,10 +67,11 @@ class KernelMachine(Portable, CallbackSupportMixin, NestedParameters, BaseEstima
 
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
         """Train the machine: validate, formulate, place, solve, certify. The last three are `_train`."""
-        self._check_parameters()
-        tree = CallbackTree(self)
-        control = self._make_control(tree)
-        samples, targets, weights = self._validate(X, y, sample_weight)
+        with validation.parameters_of(self):
+            self._check_parameters()
+            tree = CallbackTree(self)
+            control = self._make_control(tree)
+            samples, targets, weights = self._validate(X, y, sample_weight)
         task = self._formulate(targets, weights)
         folds = self._folds(task)
         tree.begin(len(task.problems) * (1 + len(folds)), X=samples.rows, y=y, metadata={"sample_weight": sample_weight})
@@ -90,6 +92,7 @@ class KernelMachine(Portable, CallbackSupportMixin, NestedParameters, BaseEstima
             validation.positive("max_seconds", self.max_seconds)
         validation.choice("backend", self.backend, ("auto", *BACKENDS))
         validation.steps("max_iter", self.max_iter)
+        validation.cache_bytes(self.cache_size, enough=0)
         require_known(self.solver, self._solvers)
 
     def _make_control(self, tree: CallbackTree) -> Control:
@@ -256,7 +259,7 @@ class KernelMachine(Portable, CallbackSupportMixin, NestedParameters, BaseEstima
         self.fit_seconds_ = control.seconds
         tree.end()
         if control.interrupted:
-            raise KeyboardInterrupt(self.status_.value)
+            raise KeyboardInterrupt(str(self.status_))
         if self.status_.converged:
             return
         proof, status = self.certificate_, self.status_
@@ -271,7 +274,7 @@ class KernelMachine(Portable, CallbackSupportMixin, NestedParameters, BaseEstima
                 f"StandardScaler or MinMaxScaler. {advice}"
             )
         callers = 4 + hasattr(type(self).fit, "__wrapped__")  # this method, _fit, fit, perhaps its decorator, the user
-        warnings.warn(f"{status.value} {advice}", ConvergenceWarning, stacklevel=callers)
+        warnings.warn(f"{status} {advice}", ConvergenceWarning, stacklevel=callers)
 
     # --- use ------------------------------------------------------------------------------------------------------
 

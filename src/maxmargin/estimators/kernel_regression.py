@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable
 from numbers import Integral
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,6 +19,8 @@ from maxmargin.certificates import Certificate, relative_gap
 from maxmargin.control import Control, Stop
 from maxmargin.estimators import diagnosis, validation
 from maxmargin.estimators.base import gamma_of, like, resolve_kernel
+from maxmargin.estimators.names import AnyKernel, BackendName, CacheSize, Gamma, RidgeSolverName
+from maxmargin.estimators.notebook import ShownInNotebooks
 from maxmargin.estimators.parameters import NestedParameters, store_parameters
 from maxmargin.estimators.portable import Portable
 from maxmargin.kernels import Kernel, Precomputed, is_precomputed
@@ -38,7 +39,7 @@ INDEFINITE = "Use a positive semi-definite kernel, or take the certificate for a
 TOLERANCE = {"cholesky": 1e-10, "cg": 1e-10, "sgd": 1e-3}  # the meaning of tol="auto"
 
 
-class KernelRegressor(MultiOutputMixin, RegressorMixin, Portable, NestedParameters, BaseEstimator):  # type: ignore[misc]
+class KernelRegressor(MultiOutputMixin, RegressorMixin, ShownInNotebooks, Portable, NestedParameters, BaseEstimator):  # type: ignore[misc]
     r"""Linear regression in the feature space of a kernel, with a ridge term, exact, with a duality-gap certificate.
 
     .. math:: \min_w \tfrac12 \sum_i s_i (y_i - w \cdot \phi(x_i))^2 + \tfrac{\alpha}{2} \lVert w \rVert^2,
@@ -91,27 +92,41 @@ class KernelRegressor(MultiOutputMixin, RegressorMixin, Portable, NestedParamete
         The course of the fit: an entry for each epoch of ``sgd``, or for each true residual that another solver computed.
     n_iter_, solver_, arithmetic_, kernel_, gamma_, fit_seconds_
         Steps, solver, arithmetic, kernel, gamma and time of the fit.
+
+    See Also
+    --------
+    SVR : A tube in place of the squared loss, so that few samples are support vectors.
+    sklearn.kernel_ridge.KernelRidge : The model of scikit-learn.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maxmargin import KernelRegressor
+    >>> x = np.linspace(0.0, 6.0, 50)
+    >>> model = KernelRegressor(alpha=1e-3, gamma=1.0).fit(x[:, None], np.sin(x))
+    >>> bool(model.score(x[:, None], np.sin(x)) > 0.999), model.certificate_.holds(1e-3)
+    (True, True)
     """
 
     def __init__(
         self,
         alpha: float = 1.0,
         *,
-        kernel: str | Kernel | Callable[..., Any] = "rbf",
+        kernel: AnyKernel = "rbf",
         degree: float = 3,
-        gamma: float | str = "scale",
+        gamma: Gamma = "scale",
         coef0: float = 0.0,
         sigma: float | None = None,
-        solver: str = "auto",
-        tol: float | str = "auto",
+        solver: RidgeSolverName = "auto",
+        tol: float | Literal["auto"] = "auto",
         gap_tol: float | None = 1e-3,
         max_iter: int = 1000,
         max_seconds: float | None = None,
-        cache_size: float | str = "auto",
+        cache_size: CacheSize = "auto",
         batch_size: int = 32,
-        learning_rate: float | str = "auto",
+        learning_rate: float | Literal["auto"] = "auto",
         random_state: Any = None,
-        backend: str = "auto",
+        backend: BackendName = "auto",
     ) -> None:
         store_parameters(locals())
 
@@ -120,9 +135,10 @@ class KernelRegressor(MultiOutputMixin, RegressorMixin, Portable, NestedParamete
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Train the model. Ctrl-C ends the fit: the model reached so far is kept with its certificate, and Ctrl-C is raised
         again."""
-        self._check_parameters()
-        control = Control(self.max_seconds, self.max_iter)
-        samples, target, weights = self._validate(X, y, sample_weight)
+        with validation.parameters_of(self):
+            self._check_parameters()
+            control = Control(self.max_seconds, self.max_iter)
+            samples, target, weights = self._validate(X, y, sample_weight)
         problem = RidgeProblem(target.reshape(len(target), -1), weights, float(self.alpha))
         K = TrainingKernel(self.kernel_, samples, make_backend(self.backend))
         with control.running(), np.errstate(over="ignore", invalid="ignore"):  # values that are not finite are an error below
@@ -138,7 +154,7 @@ class KernelRegressor(MultiOutputMixin, RegressorMixin, Portable, NestedParamete
         self.arithmetic_ = solution.arithmetic
         self.fit_seconds_ = control.seconds
         if control.interrupted:
-            raise KeyboardInterrupt(self.status_.value)
+            raise KeyboardInterrupt(str(self.status_))
         self._warn_if_not_converged()
         return self
 
@@ -157,7 +173,7 @@ class KernelRegressor(MultiOutputMixin, RegressorMixin, Portable, NestedParamete
         validation.choice("backend", self.backend, ("auto", *BACKENDS))
         validation.steps("max_iter", self.max_iter)
         if isinstance(self.batch_size, bool) or not isinstance(self.batch_size, Integral) or self.batch_size < 1:
-            raise ValueError(f"batch_size={self.batch_size!r}: must be a whole number >= 1")
+            raise validation.InvalidParameterError("batch_size", self.batch_size, "must be a whole number >= 1")
 
     def _validate(self, X: Any, y: Any, sample_weight: Any) -> tuple[Samples, Matrix, Vector]:
         if y is None:
@@ -221,14 +237,14 @@ class KernelRegressor(MultiOutputMixin, RegressorMixin, Portable, NestedParamete
             return
         proof = self.certificate_
         if self.status_ is Status.STATIONARY:
-            warnings.warn(f"{self.status_.value} {INDEFINITE}", ConvergenceWarning, stacklevel=3)
+            warnings.warn(f"{self.status_} {INDEFINITE}", ConvergenceWarning, stacklevel=3)
             return
         advice = {
             "sgd": "Use more epochs (max_iter), a larger tol, or solver='auto', which is exact.",
             "cg": "Use a larger alpha, or more steps (max_iter).",
         }.get(self.solver_, "Use a larger alpha: the kernel matrix is nearly singular.")
         warnings.warn(
-            f"{self.status_.value} Relative gap {proof.relative_gap:.2g}, largest residual {proof.kkt_violation:.2g}. {advice}",
+            f"{self.status_} Relative gap {proof.relative_gap:.2g}, largest residual {proof.kkt_violation:.2g}. {advice}",
             ConvergenceWarning,
             stacklevel=3,
         )

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -24,6 +24,8 @@ from maxmargin.control import Control, Progress, Stop
 from maxmargin.estimators import validation
 from maxmargin.estimators.callback_tree import CallbackSupportMixin, CallbackTree, with_callbacks
 from maxmargin.estimators.linear_training import LinearMachineResult, carried_over, certify, train_linear
+from maxmargin.estimators.names import ClassWeight, LinearSolverName
+from maxmargin.estimators.notebook import ShownInNotebooks
 from maxmargin.formulations import LinearProblem, linear_classification, linear_one_class, linear_regression
 from maxmargin.solution import Status
 from maxmargin.solvers.linear import LinearSituation, choose_linear_solver
@@ -38,7 +40,7 @@ REGULARIZED = "regularized"
 ON_THE_PLANE = 1e-10
 
 
-class LinearMachine(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
+class LinearMachine(ShownInNotebooks, CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
     """The base class of the linear estimators. Their `fit` is: validate, formulate, `_train` (place, solve, certify), keep."""
 
     kernel: ClassVar[str] = "linear"  # what validation.samples asks of an estimator
@@ -57,7 +59,7 @@ class LinearMachine(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         given = self.fit_intercept
         if isinstance(given, str):
             if given != REGULARIZED:
-                raise ValueError(f"fit_intercept={given!r}: must be True, False or {REGULARIZED!r}")
+                raise validation.InvalidParameterError("fit_intercept", given, f"must be True, False or {REGULARIZED!r}")
             scaling = validation.finite("intercept_scaling", self.intercept_scaling)
             if scaling == 0.0:
                 raise ValueError(
@@ -127,7 +129,7 @@ class LinearMachine(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         self.fit_seconds_ = control.seconds
         tasks.end()
         if control.interrupted:
-            raise KeyboardInterrupt(self.status_.value)
+            raise KeyboardInterrupt(str(self.status_))
         if self.status_.converged:
             return
         reached = f"Relative gap {self.certificate_.relative_gap:.2g} (gap_tol={self.gap_tol})."
@@ -200,7 +202,9 @@ class LinearSVC(ClassifierMixin, LinearMachine):  # type: ignore[misc]
         The solver; "auto" chooses by shape and loss, and ``solver_reason_`` says why.
     warm_start : bool, default=False
         Start from the solution of the last fit if it had the same samples and labels; C and weights may differ.
-    random_state
+    C, multi_class, intercept_scaling, class_weight, verbose
+        As in scikit-learn; ``verbose`` shows a progress bar.
+    random_state : int or None, default=None
         Ignored: the solvers are deterministic, whatever the number of threads.
 
     Attributes
@@ -215,27 +219,41 @@ class LinearSVC(ClassifierMixin, LinearMachine):  # type: ignore[misc]
         The work of all machines, in passes over the training set.
     solver_, solver_reason_, trace_, fit_seconds_
         The solver that ran, why it was chosen, the course of the last machine, and the seconds of the fit.
+
+    See Also
+    --------
+    SVC : Kernels, and ``kernel="linear"`` with support vectors.
+    LinearSVR, LinearOneClassSVM : The same for regression and outliers.
+    sklearn.svm.LinearSVC : The machine of scikit-learn.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from maxmargin import LinearSVC
+    >>> model = LinearSVC().fit(*load_iris(return_X_y=True))
+    >>> model.coef_.shape, model.certificate_.holds(1e-3)
+    ((3, 4), True)
     """
 
     def __init__(
         self,
-        penalty: str = "l2",
-        loss: str = "squared_hinge",
+        penalty: Literal["l1", "l2"] = "l2",
+        loss: Literal["hinge", "squared_hinge"] = "squared_hinge",
         *,
-        dual: bool | str = "auto",
+        dual: bool | Literal["auto"] = "auto",
         tol: float | None = None,
         C: float = 1.0,
-        multi_class: str = "ovr",
-        fit_intercept: bool | str = True,
+        multi_class: Literal["ovr"] = "ovr",
+        fit_intercept: bool | Literal["regularized"] = True,
         intercept_scaling: float = 1.0,
-        class_weight: Any = None,
+        class_weight: ClassWeight = None,
         verbose: int = 0,
         random_state: Any = None,
         max_iter: int = -1,
         gap_tol: float | None = 1e-3,
         max_seconds: float | None = None,
         callbacks: Sequence[Callable[[Progress], Any]] | None = None,
-        solver: str = "auto",
+        solver: LinearSolverName = "auto",
         warm_start: bool = False,
     ) -> None:
         self.penalty = penalty
@@ -262,7 +280,7 @@ class LinearSVC(ClassifierMixin, LinearMachine):  # type: ignore[misc]
         validation.choice("penalty", self.penalty, ("l1", "l2"))
         validation.choice("multi_class", self.multi_class, ("ovr",), " (SVC(kernel='linear') has 'crammer_singer')")
         if self.dual not in (True, False, "auto"):
-            raise ValueError(f"dual={self.dual!r}: must be True, False or 'auto'")
+            raise validation.InvalidParameterError("dual", self.dual, "must be True, False or 'auto'")
         if (self.penalty == "l1" and (self.loss == "hinge" or self.dual is True)) or (
             self.loss == "hinge" and self.dual is False
         ):
@@ -276,14 +294,16 @@ class LinearSVC(ClassifierMixin, LinearMachine):  # type: ignore[misc]
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Train the machines. Ctrl-C ends the fit: the model reached so far is kept with its certificate, and Ctrl-C is raised
         again."""
-        self._check_parameters()
-        bias, constant = self._bias()
+        with validation.parameters_of(self):
+            self._check_parameters()
+            bias, constant = self._bias()
         tasks = CallbackTree(self)
         control = self._make_control(tasks)
         X, given = validation.samples(self, X, y, reset=True)
         self.classes_, labels = classes_and_labels(given)
         weights = validation.sample_weights(sample_weight, X)
-        self.class_weight_ = validation.class_weights(self.class_weight, self.classes_, labels, weights)
+        with validation.parameters_of(self):
+            self.class_weight_ = validation.class_weights(self.class_weight, self.classes_, labels, weights)
         costs = float(self.C) * weights * self.class_weight_[labels]
         validation.require_two_classes(labels, costs)
         positives = [1] if len(self.classes_) == 2 else range(len(self.classes_))
@@ -318,14 +338,36 @@ class LinearSVR(RegressorMixin, LinearMachine):  # type: ignore[misc]
 
     .. math:: \min_{w, b} \tfrac12 \lVert w \rVert^2 + \sum_i C_i \, \max(0, |y_i - w \cdot x_i - b| - \epsilon)^p, \quad p = 1, 2
 
-    A drop-in for :class:`sklearn.svm.LinearSVR`; the other parameters and attributes are those of :class:`LinearSVC`.
+    A drop-in for :class:`sklearn.svm.LinearSVR`.
 
     Parameters
     ----------
     epsilon : float, default=0.0
         Half the width of the tube, in units of y.
+    tol, C
+        As in :class:`LinearSVC`.
     loss : {"epsilon_insensitive", "squared_epsilon_insensitive"}, default="epsilon_insensitive"
         Whether the loss is the distance from the tube or its square.
+    fit_intercept, intercept_scaling, dual, verbose, random_state, max_iter, gap_tol, max_seconds, callbacks, solver, warm_start
+        As in :class:`LinearSVC`.
+
+    Attributes
+    ----------
+    coef_, intercept_, certificate_, status_, n_iter_, n_passes_, solver_, solver_reason_, trace_, fit_seconds_
+        As in :class:`LinearSVC`.
+
+    See Also
+    --------
+    SVR : Kernels, and ``kernel="linear"`` with support vectors.
+    sklearn.svm.LinearSVR : The machine of scikit-learn.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from maxmargin import LinearSVR
+    >>> X, _ = load_iris(return_X_y=True)
+    >>> LinearSVR(epsilon=0.1).fit(X[:, :3], X[:, 3]).certificate_.holds(1e-3)
+    True
     """
 
     def __init__(
@@ -334,17 +376,17 @@ class LinearSVR(RegressorMixin, LinearMachine):  # type: ignore[misc]
         epsilon: float = 0.0,
         tol: float | None = None,
         C: float = 1.0,
-        loss: str = "epsilon_insensitive",
-        fit_intercept: bool | str = True,
+        loss: Literal["epsilon_insensitive", "squared_epsilon_insensitive"] = "epsilon_insensitive",
+        fit_intercept: bool | Literal["regularized"] = True,
         intercept_scaling: float = 1.0,
-        dual: bool | str = "auto",
+        dual: bool | Literal["auto"] = "auto",
         verbose: int = 0,
         random_state: Any = None,
         max_iter: int = -1,
         gap_tol: float | None = 1e-3,
         max_seconds: float | None = None,
         callbacks: Sequence[Callable[[Progress], Any]] | None = None,
-        solver: str = "auto",
+        solver: LinearSolverName = "auto",
         warm_start: bool = False,
     ) -> None:
         self.epsilon = epsilon
@@ -367,11 +409,12 @@ class LinearSVR(RegressorMixin, LinearMachine):  # type: ignore[misc]
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Train the machine. Ctrl-C ends the fit: the model reached so far is kept with its certificate, and Ctrl-C is raised
         again."""
-        validation.positive("C", self.C, hint=" and finite")
-        validation.positive("epsilon", self.epsilon, zero_ok=True)
-        validation.choice("loss", self.loss, SVR_LOSSES)
-        self._check_shared_parameters()
-        bias, constant = self._bias()
+        with validation.parameters_of(self):
+            validation.positive("C", self.C, hint=" and finite")
+            validation.positive("epsilon", self.epsilon, zero_ok=True)
+            validation.choice("loss", self.loss, SVR_LOSSES)
+            self._check_shared_parameters()
+            bias, constant = self._bias()
         tasks = CallbackTree(self)
         control = self._make_control(tasks)
         scale = SimpleNamespace(tol=self.tol or self.gap_tol)  # what an error about enormous targets names
@@ -404,17 +447,34 @@ class LinearOneClassSVM(OutlierMixin, LinearMachine):  # type: ignore[misc]
     .. math:: \min_{w, \rho} \tfrac12 \lVert w \rVert^2 - \nu \Big(\sum_i s_i\Big) \rho
               + \sum_i s_i \, \max(0, \rho - w \cdot x_i)
 
-    The machine of ``OneClassSVM(kernel="linear")``; the other parameters and attributes are those of :class:`LinearSVC`.
+    The machine of ``OneClassSVM(kernel="linear")``.
 
     Parameters
     ----------
     nu : float in (0, 1], default=0.5
         The largest share of outliers in the training set.
+    tol, verbose, max_iter, gap_tol, max_seconds, callbacks, solver, warm_start
+        As in :class:`LinearSVC`.
 
     Attributes
     ----------
     offset_ : array of shape (1,)
         rho: the decision function is ``score_samples(X) - offset_``.
+    coef_, intercept_, certificate_, status_, n_iter_, n_passes_, solver_, solver_reason_, trace_, fit_seconds_
+        As in :class:`LinearSVC`.
+
+    See Also
+    --------
+    OneClassSVM : The same with kernels.
+    sklearn.linear_model.SGDOneClassSVM : An approximation by stochastic gradient descent.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from maxmargin import LinearOneClassSVM
+    >>> X, _ = load_iris(return_X_y=True)
+    >>> bool((LinearOneClassSVM(nu=0.1).fit(X).predict(X) == -1).mean() <= 0.1)
+    True
     """
 
     def __init__(
@@ -427,7 +487,7 @@ class LinearOneClassSVM(OutlierMixin, LinearMachine):  # type: ignore[misc]
         gap_tol: float | None = 1e-3,
         max_seconds: float | None = None,
         callbacks: Sequence[Callable[[Progress], Any]] | None = None,
-        solver: str = "auto",
+        solver: LinearSolverName = "auto",
         warm_start: bool = False,
     ) -> None:
         self.nu = nu
@@ -443,8 +503,9 @@ class LinearOneClassSVM(OutlierMixin, LinearMachine):  # type: ignore[misc]
     @with_callbacks  # type: ignore[untyped-decorator]
     def fit(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
         """Train the machine; y is ignored. Ctrl-C ends the fit, and the model reached so far is kept with its certificate."""
-        validation.share("nu", self.nu)
-        self._check_shared_parameters()
+        with validation.parameters_of(self):
+            validation.share("nu", self.nu)
+            self._check_shared_parameters()
         tasks = CallbackTree(self)
         control = self._make_control(tasks)
         X = validation.samples(self, X, reset=True)

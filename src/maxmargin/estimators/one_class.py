@@ -13,8 +13,8 @@ from maxmargin.control import Progress
 from maxmargin.estimators import validation
 from maxmargin.estimators.base import KernelMachine
 from maxmargin.estimators.callback_tree import with_callbacks
+from maxmargin.estimators.names import AnyKernel, BackendName, CacheSize, FastSolverName, Gamma
 from maxmargin.estimators.parameters import store_parameters
-from maxmargin.kernels import Kernel
 from maxmargin.samples import Samples
 from maxmargin.tasks import Fitted, OneClassTask
 from maxmargin.training import Outcome
@@ -31,12 +31,16 @@ class OneClassSVM(OutlierMixin, KernelMachine):  # type: ignore[misc]
     with s_i the weight of sample i. At most a share nu of the (weighted) samples are outliers, at least a share nu are
     support vectors.
 
-    A drop-in for :class:`sklearn.svm.OneClassSVM`; the other parameters are those of :class:`SVC`.
+    A drop-in for :class:`sklearn.svm.OneClassSVM`.
 
     Parameters
     ----------
+    kernel, degree, gamma, coef0, tol
+        As in :class:`SVC`.
     nu : float in (0, 1], default=0.5
         The largest share of outliers in the training set.
+    shrinking, cache_size, verbose, max_iter, sigma, gap_tol, max_seconds, callbacks, solver, backend, warm_start
+        As in :class:`SVC`; the solver is ``block-smo``.
 
     Attributes
     ----------
@@ -44,27 +48,41 @@ class OneClassSVM(OutlierMixin, KernelMachine):  # type: ignore[misc]
         rho: the decision function is ``score_samples(X) - offset_``.
     certificate_, status_, trace_, fit_seconds_
         As in :class:`SVC`.
+
+    See Also
+    --------
+    sklearn.svm.OneClassSVM : The machine of scikit-learn.
+    maxmargin.plots.OneClassDisplay : A picture of the region.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from maxmargin import OneClassSVM
+    >>> X, _ = load_iris(return_X_y=True)
+    >>> model = OneClassSVM(nu=0.1).fit(X)
+    >>> bool((model.predict(X) == -1).mean() <= 0.1)
+    True
     """
 
     def __init__(
         self,
         *,
-        kernel: str | Kernel | Callable[..., Any] = "rbf",
+        kernel: AnyKernel = "rbf",
         degree: float = 3,
-        gamma: float | str = "scale",
+        gamma: Gamma = "scale",
         coef0: float = 0.0,
         tol: float = 1e-3,
         nu: float = 0.5,
         shrinking: bool = True,
-        cache_size: float | str = "auto",
+        cache_size: CacheSize = "auto",
         verbose: bool = False,
         max_iter: int = -1,
         sigma: float | None = None,
         gap_tol: float | None = 1e-3,
         max_seconds: float | None = None,
         callbacks: Sequence[Callable[[Progress], Any]] | None = None,
-        solver: str = "auto",
-        backend: str = "auto",
+        solver: FastSolverName = "auto",
+        backend: BackendName = "auto",
         warm_start: bool = False,
     ) -> None:
         store_parameters(locals())

@@ -244,9 +244,34 @@ def loo_decisions(
 ) -> NDArray[np.float64]:
     """The decision at each training sample by the machine without that sample, by the span rule: no refit.
 
-    `model` is a classifier that was fitted on X, y and sample_weight, with probabilities or without. The result has one value per
-    sample for two classes, else a column for each machine: n_classes for one-vs-rest, n_classes (n_classes - 1) / 2 for
-    one-vs-one. Comparing the signs with those of y gives an estimate of the error on new data.
+    Comparing the signs with those of y gives an estimate of the error on new data.
+
+    Parameters
+    ----------
+    model : SVC or NuSVC
+        A classifier that was fitted on X, y and sample_weight, with probabilities or without.
+    X, y, sample_weight
+        Its training data.
+
+    Returns
+    -------
+    ndarray
+        One value per sample for two classes, else a column for each machine: n_classes for one-vs-rest,
+        n_classes (n_classes - 1) / 2 for one-vs-one.
+
+    See Also
+    --------
+    SVC : ``probability="loo"`` fits probabilities to these decisions; ``loo_error_`` is the share of errors.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.preprocessing import scale
+    >>> from maxmargin import SVC, loo_decisions
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> decisions = loo_decisions(SVC().fit(scale(X), y), scale(X), y)
+    >>> round(float(((decisions > 0) == y).mean()), 3)
+    0.974
     """
     if not isinstance(model, ProbabilisticMachine):
         raise TypeError(f"model={model!r}: must be a fitted classifier such as SVC or NuSVC")

@@ -14,9 +14,22 @@ from sklearn.utils import check_random_state
 from maxmargin.control import Progress
 from maxmargin.estimators import validation
 from maxmargin.estimators.classifier import KernelClassifier
+from maxmargin.estimators.names import (
+    AnyKernel,
+    BackendName,
+    CacheSize,
+    CalibrationName,
+    ClassLoss,
+    ClassWeight,
+    DecisionShape,
+    FastSolverName,
+    Gamma,
+    Probability,
+    SolverName,
+    Strategy,
+)
 from maxmargin.estimators.parameters import store_parameters
-from maxmargin.formulations import Loss, make_loss
-from maxmargin.kernels import Kernel
+from maxmargin.formulations import make_loss
 from maxmargin.multiclass import JOINT_STRATEGY, STRATEGIES
 from maxmargin.samples import Samples
 from maxmargin.solution import Status
@@ -40,11 +53,13 @@ class SVC(KernelClassifier):
     ----------
     C : float, default=1.0
         The price of slack. ``numpy.inf`` is the hard margin.
-    kernel : str or callable, default="rbf"
-        ``linear``, ``poly``, ``rbf``, ``laplacian``, ``exponential``, ``sigmoid``, ``precomputed``, or a callable
-        ``k(A, B)`` that is asked for blocks of the kernel matrix.
+    kernel : str, Kernel or callable, default="rbf"
+        ``linear``, ``poly``, ``rbf``, ``laplacian``, ``exponential``, ``matern32``, ``sigmoid``, ``precomputed``; an object of
+        `maxmargin.kernels`, which has parameters of its own; or a callable ``k(A, B)`` that is asked for blocks of the kernel
+        matrix.
     degree, gamma, coef0
-        The parameters of the kernel; ``gamma="scale"`` is ``1 / (n_features * X.var())``, weighted if the samples are.
+        The parameters of a kernel that is given by name; ``gamma="scale"`` is ``1 / (n_features * X.var())``, weighted if the
+        samples are.
     shrinking : bool, default=True
         Accepted for compatibility; the solver decides by itself.
     probability : False, "loo" or "cv", default=False
@@ -58,19 +73,20 @@ class SVC(KernelClassifier):
         A memory budget in MB for cached kernel rows; "auto" is half of the free memory.
     class_weight, verbose, max_iter, decision_function_shape, break_ties, random_state
         As in scikit-learn; ``max_iter`` counts pair steps over all machines, ``verbose=True`` shows a progress bar.
-    loss : {"hinge", "squared_hinge"}, default="hinge"
-        Whether the loss is the slack or its square.
-    sigma : float, optional
+    loss : {"hinge", "squared_hinge", "huber_hinge"} or Loss, default="hinge"
+        The loss of slack: the slack itself, its square, or the square up to a point and linear from there on. An object of
+        `maxmargin.formulations.losses` has parameters of its own.
+    sigma : float, default=None
         Another way to say gamma: ``1 / (2 sigma^2)`` for rbf, ``1 / sigma`` for the other kernels.
     fit_intercept : bool, default=True
         Without an intercept the equality constraint of the dual disappears.
     gap_tol : float or None, default=1e-3
         The largest relative duality gap of each machine that is accepted, in addition to ``tol``: with the default, a model with
         the status converged is within 0.1 % of the optimum. None accepts any gap, as LIBSVM does.
-    max_seconds : float, optional
+    max_seconds : float, default=None
         A time limit. The model reached by then is kept, with its certificate. The machines of several classes share the time;
         computing certificates is not included.
-    callbacks : list of callables, optional
+    callbacks : list of callables, default=None
         Each is called with a :class:`maxmargin.callbacks.Progress`; returning True stops the fit. With scikit-learn 1.9
         or newer, ``set_callbacks`` also accepts those of :mod:`sklearn.callback`.
     solver : str, default="auto"
@@ -80,7 +96,7 @@ class SVC(KernelClassifier):
         the primal. They see the samples in the order of X. With ``dual-ascent`` the intercept is regularised like a weight, which
         is another machine, with the kernel K + 1. With ``C=inf``, ``subgradient`` and ``lbfgs`` minimise the hinge loss alone:
         they end at a hyperplane that separates the classes, but not by the widest margin, and ``status_`` says so.
-    solver_options : dict, optional
+    solver_options : dict, default=None
         Options of the textbook solvers: ``max_passes``, ``counts``, ``threshold``, ``stops``, ``bias`` (smo-simple);
         ``epsilon``, ``order`` (dual-ascent); ``form`` (qp: "dual" or "primal"); ``learning_rate``, ``eta0``, ``batch_size``,
         ``epochs`` (subgradient); ``memory``, ``max_iterations`` (lbfgs); and for solvers that use random numbers ``seed``, which
@@ -106,7 +122,7 @@ class SVC(KernelClassifier):
         Primal value, dual value, duality gap and KKT violation, recomputed in float64; ``print`` it. Its ``complete`` says
         whether the gradient was recomputed at all samples.
     status_ : Status
-        How the fit ended, decided by the certificate; its value is a sentence.
+        How the fit ended, decided by the certificate; ``print`` gives a sentence.
     margin_ : float or array
         The geometric margin 1 / ||w|| in feature space, one for each machine.
     trace_ : Trace
@@ -121,6 +137,26 @@ class SVC(KernelClassifier):
         With the sigmoid: P = 1 / (1 + exp(probA_ f + probB_)) of the class for which a machine's decision f is positive.
     support_, support_vectors_, n_support_, dual_coef_, coef_, intercept_, classes_, class_weight_
         As in scikit-learn; so are ``n_iter_``, ``fit_status_`` and ``shape_fit_``.
+
+    See Also
+    --------
+    SVCCV : C and gamma chosen by cross-validation.
+    NuSVC : A share of margin errors in place of C.
+    audit : The certificate of a model of another library.
+    maxmargin.plots.BoundaryDisplay : A picture of the machine.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from maxmargin import SVC
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = SVC(C=10.0).fit(X, y)
+    >>> round(model.score(X, y), 3)
+    0.987
+    >>> print(model.status_)  # doctest: +ELLIPSIS
+    Converged: no sample violates the optimality conditions by more than tol, ...
+    >>> model.certificate_.holds(1e-3)
+    True
     """
 
     _solvers: ClassVar[Mapping[str, Solver]] = SOLVERS
@@ -129,32 +165,32 @@ class SVC(KernelClassifier):
         self,
         *,
         C: float = 1.0,
-        kernel: str | Kernel | Callable[..., Any] = "rbf",
+        kernel: AnyKernel = "rbf",
         degree: float = 3,
-        gamma: float | str = "scale",
+        gamma: Gamma = "scale",
         coef0: float = 0.0,
         shrinking: bool = True,
-        probability: bool | str = False,
+        probability: Probability = False,
         tol: float = 1e-3,
-        cache_size: float | str = "auto",
-        class_weight: Any = None,
+        cache_size: CacheSize = "auto",
+        class_weight: ClassWeight = None,
         verbose: bool = False,
         max_iter: int = -1,
-        decision_function_shape: str = "ovr",
+        decision_function_shape: DecisionShape = "ovr",
         break_ties: bool = False,
         random_state: Any = None,
-        loss: str | Loss = "hinge",
+        loss: ClassLoss = "hinge",
         sigma: float | None = None,
         fit_intercept: bool = True,
         gap_tol: float | None = 1e-3,
         max_seconds: float | None = None,
         callbacks: Sequence[Callable[[Progress], Any]] | None = None,
-        solver: str = "auto",
+        solver: SolverName = "auto",
         solver_options: Mapping[str, Any] | None = None,
-        multi_class: str = "ovo",
-        backend: str = "auto",
+        multi_class: Strategy = "ovo",
+        backend: BackendName = "auto",
         warm_start: bool = False,
-        calibration: str = "sigmoid",
+        calibration: CalibrationName = "sigmoid",
     ) -> None:
         store_parameters(locals())
 
@@ -231,47 +267,69 @@ class NuSVC(KernelClassifier):
     margin, at least a share nu are support vectors. The machine that is kept is the solution divided by rho, as in
     scikit-learn: the one that :class:`SVC` gives with C = 1 / rho. The certificate is that of the problem above.
 
-    A drop-in for :class:`sklearn.svm.NuSVC`, with ``class_weight`` honoured; the other parameters are those of
-    :class:`SVC`.
+    A drop-in for :class:`sklearn.svm.NuSVC`, with ``class_weight`` honoured.
 
     Parameters
     ----------
     nu : float in (0, 1], default=0.5
         The largest share of margin errors, and the smallest share of support vectors. A value that is too large for the smaller
         class is an error, which names the largest feasible value.
+    kernel, degree, gamma, coef0, shrinking, probability, tol, cache_size, class_weight, verbose, max_iter
+        As in :class:`SVC`.
+    decision_function_shape, break_ties, random_state, sigma, gap_tol, max_seconds, callbacks
+        As in :class:`SVC`.
+    solver, backend, warm_start, calibration
+        As in :class:`SVC`; the solver is ``block-smo``.
 
     Attributes
     ----------
     rho_ : float or array
         The margin that was found, one for each machine; C = 1 / rho in :class:`SVC` gives the same machine.
+    certificate_, status_, trace_, fit_seconds_, support_, support_vectors_, n_support_, dual_coef_, intercept_, classes_
+        As in :class:`SVC`.
+
+    See Also
+    --------
+    SVC : The price of slack in place of nu.
+    sklearn.svm.NuSVC : The machine of scikit-learn.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.preprocessing import scale
+    >>> from maxmargin import NuSVC
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = NuSVC(nu=0.2).fit(scale(X), y)
+    >>> len(model.support_) / len(y) >= 0.2
+    True
     """
 
     def __init__(
         self,
         *,
         nu: float = 0.5,
-        kernel: str | Kernel | Callable[..., Any] = "rbf",
+        kernel: AnyKernel = "rbf",
         degree: float = 3,
-        gamma: float | str = "scale",
+        gamma: Gamma = "scale",
         coef0: float = 0.0,
         shrinking: bool = True,
-        probability: bool | str = False,
+        probability: Probability = False,
         tol: float = 1e-3,
-        cache_size: float | str = "auto",
-        class_weight: Any = None,
+        cache_size: CacheSize = "auto",
+        class_weight: ClassWeight = None,
         verbose: bool = False,
         max_iter: int = -1,
-        decision_function_shape: str = "ovr",
+        decision_function_shape: DecisionShape = "ovr",
         break_ties: bool = False,
         random_state: Any = None,
         sigma: float | None = None,
         gap_tol: float | None = 1e-3,
         max_seconds: float | None = None,
         callbacks: Sequence[Callable[[Progress], Any]] | None = None,
-        solver: str = "auto",
-        backend: str = "auto",
+        solver: FastSolverName = "auto",
+        backend: BackendName = "auto",
         warm_start: bool = False,
-        calibration: str = "sigmoid",
+        calibration: CalibrationName = "sigmoid",
     ) -> None:
         store_parameters(locals())
 

@@ -13,9 +13,9 @@ from maxmargin.control import Progress
 from maxmargin.estimators import validation
 from maxmargin.estimators.base import KernelMachine
 from maxmargin.estimators.callback_tree import with_callbacks
+from maxmargin.estimators.names import AnyKernel, BackendName, CacheSize, FastSolverName, Gamma, RegressionLoss
 from maxmargin.estimators.parameters import store_parameters
-from maxmargin.formulations import Loss, costs, make_loss
-from maxmargin.kernels import Kernel
+from maxmargin.formulations import costs, make_loss
 from maxmargin.samples import Samples
 from maxmargin.tasks import Fitted, NuTube, RegressionTask, Tube
 from maxmargin.training import Outcome
@@ -59,15 +59,22 @@ class SVR(KernelRegression):
 
     Parameters
     ----------
+    kernel, degree, gamma, coef0
+        As in :class:`SVC`.
+    tol : float, default=1e-3
+        The largest violation of the optimality conditions that is accepted, in units of y; ``gap_tol``, the largest relative
+        gap, is as in :class:`SVC`.
     C : float, default=1.0
         The price of leaving the tube.
     epsilon : float, default=0.1
         Half the width of the tube, in units of y.
-    loss : {"epsilon_insensitive", "squared_epsilon_insensitive"}, default="epsilon_insensitive"
-        Whether the loss is the distance from the tube or its square.
-    tol : float, default=1e-3
-        The largest violation of the optimality conditions that is accepted, in units of y; ``gap_tol``, the largest relative
-        gap, is as in :class:`SVC`.
+    shrinking, cache_size, verbose, max_iter
+        As in :class:`SVC`.
+    loss : str or Loss, default="epsilon_insensitive"
+        The loss of the distance from the tube: the distance itself (``epsilon_insensitive``), its square
+        (``squared_epsilon_insensitive``), or the square up to a point and linear from there on (``huber_epsilon_insensitive``).
+    sigma, fit_intercept, gap_tol, max_seconds, callbacks, solver, backend, warm_start
+        As in :class:`SVC`; the solver is ``block-smo``.
 
     Attributes
     ----------
@@ -75,30 +82,46 @@ class SVR(KernelRegression):
         As in :class:`SVC`; the gap has one term per sample.
     support_, support_vectors_, n_support_, dual_coef_, coef_, intercept_
         As in scikit-learn.
+
+    See Also
+    --------
+    SVRCV : C, gamma and epsilon chosen by cross-validation.
+    NuSVR : A share of samples outside the tube in place of epsilon.
+    KernelRegressor : Squared loss: every sample is a support vector.
+    maxmargin.plots.TubeDisplay : A picture of the tube.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maxmargin import SVR
+    >>> x = np.linspace(0.0, 6.0, 50)
+    >>> model = SVR(C=10.0, epsilon=0.1).fit(x[:, None], np.sin(x))
+    >>> bool(abs(model.predict(x[:, None]) - np.sin(x)).max() <= 0.1 + model.tol)
+    True
     """
 
     def __init__(
         self,
         *,
-        kernel: str | Kernel | Callable[..., Any] = "rbf",
+        kernel: AnyKernel = "rbf",
         degree: float = 3,
-        gamma: float | str = "scale",
+        gamma: Gamma = "scale",
         coef0: float = 0.0,
         tol: float = 1e-3,
         C: float = 1.0,
         epsilon: float = 0.1,
         shrinking: bool = True,
-        cache_size: float | str = "auto",
+        cache_size: CacheSize = "auto",
         verbose: bool = False,
         max_iter: int = -1,
-        loss: str | Loss = "epsilon_insensitive",
+        loss: RegressionLoss = "epsilon_insensitive",
         sigma: float | None = None,
         fit_intercept: bool = True,
         gap_tol: float | None = 1e-3,
         max_seconds: float | None = None,
         callbacks: Sequence[Callable[[Progress], Any]] | None = None,
-        solver: str = "auto",
-        backend: str = "auto",
+        solver: FastSolverName = "auto",
+        backend: BackendName = "auto",
         warm_start: bool = False,
     ) -> None:
         store_parameters(locals())
@@ -122,17 +145,38 @@ class NuSVR(KernelRegression):
 
     The tube is as wide as it has to be for at most a share nu of the (weighted) samples to lie outside of it.
 
-    A drop-in for :class:`sklearn.svm.NuSVR`; the other parameters and attributes are those of :class:`SVR`.
+    A drop-in for :class:`sklearn.svm.NuSVR`.
 
     Parameters
     ----------
     nu : float in (0, 1], default=0.5
         The share of the samples that may lie outside the tube.
+    C, kernel, degree, gamma, coef0, shrinking, tol, cache_size, verbose, max_iter
+        As in :class:`SVR`.
+    sigma, gap_tol, max_seconds, callbacks, solver, backend, warm_start
+        As in :class:`SVR`.
 
     Attributes
     ----------
     epsilon_ : float
         Half the width of the tube that was found.
+    certificate_, status_, trace_, fit_seconds_, support_, support_vectors_, n_support_, dual_coef_, intercept_
+        As in :class:`SVR`.
+
+    See Also
+    --------
+    SVR : The width of the tube in place of nu.
+    maxmargin.plots.TubeDisplay : A picture of the tube.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maxmargin import NuSVR
+    >>> x = np.linspace(0.0, 6.0, 50)
+    >>> y = np.sin(x) + 0.1 * np.cos(40.0 * x)
+    >>> model = NuSVR(nu=0.3, C=10.0).fit(x[:, None], y)
+    >>> bool((abs(model.predict(x[:, None]) - y) > model.epsilon_ + model.tol).mean() <= 0.3)
+    True
     """
 
     def __init__(
@@ -140,21 +184,21 @@ class NuSVR(KernelRegression):
         *,
         nu: float = 0.5,
         C: float = 1.0,
-        kernel: str | Kernel | Callable[..., Any] = "rbf",
+        kernel: AnyKernel = "rbf",
         degree: float = 3,
-        gamma: float | str = "scale",
+        gamma: Gamma = "scale",
         coef0: float = 0.0,
         shrinking: bool = True,
         tol: float = 1e-3,
-        cache_size: float | str = "auto",
+        cache_size: CacheSize = "auto",
         verbose: bool = False,
         max_iter: int = -1,
         sigma: float | None = None,
         gap_tol: float | None = 1e-3,
         max_seconds: float | None = None,
         callbacks: Sequence[Callable[[Progress], Any]] | None = None,
-        solver: str = "auto",
-        backend: str = "auto",
+        solver: FastSolverName = "auto",
+        backend: BackendName = "auto",
         warm_start: bool = False,
     ) -> None:
         store_parameters(locals())

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from numbers import Integral, Real
 from typing import Any
 
@@ -25,25 +26,49 @@ LARGEST_TARGET = 1e15  # of regression: neighbouring float64 numbers above it di
 _FLOATS = (np.dtype(np.float64), np.dtype(np.float32))
 
 
+class InvalidParameterError(ValueError, TypeError):
+    """A parameter that breaks its rule. Like scikit-learn's error it is a ValueError and a TypeError, and it has the same
+    wording if it is known which estimator the parameter belongs to."""
+
+    def __init__(self, name: str, value: Any, rule: str, owner: str | None = None) -> None:
+        super().__init__(name, value, rule, owner)
+
+    def __str__(self) -> str:
+        name, value, rule, owner = self.args
+        if owner is None:
+            return f"{name}={value!r}: {rule}"
+        return f"The {name!r} parameter of {owner} {rule}. Got {value!r} instead."
+
+
+@contextmanager
+def parameters_of(estimator: Any) -> Iterator[None]:
+    """Let an error about a parameter name the estimator."""
+    try:
+        yield
+    except InvalidParameterError as error:
+        name, value, rule, owner = error.args
+        raise InvalidParameterError(name, value, rule, owner or type(estimator).__name__) from None
+
+
 def positive(name: str, value: Any, *, zero_ok: bool = False, infinite_ok: str | None = None, hint: str = "") -> float:
     """`value` as a float > 0 (or >= 0)."""
     if isinstance(value, bool) or not isinstance(value, Real):
-        raise TypeError(f"{name}={value!r}: must be a number{hint}")
+        raise InvalidParameterError(name, value, f"must be a number{hint}")
     number = float(value)
     if np.isinf(number) and number > 0 and infinite_ok is not None:
         return number
     if not np.isfinite(number) or number < 0 or (number == 0 and not zero_ok):
         rule = "must be a finite number >= 0" if zero_ok else "must be positive"
-        raise ValueError(f"{name}={value!r}: {rule}{hint}")
+        raise InvalidParameterError(name, value, f"{rule}{hint}")
     return number
 
 
 def finite(name: str, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, Real):
-        raise TypeError(f"{name}={value!r}: must be a number")
+        raise InvalidParameterError(name, value, "must be a number")
     number = float(value)
     if not np.isfinite(number):
-        raise ValueError(f"{name}={value!r}: must be a finite number")
+        raise InvalidParameterError(name, value, "must be a finite number")
     return number
 
 
@@ -51,19 +76,19 @@ def share(name: str, value: Any) -> float:
     """`value` as a share in (0, 1]."""
     number = finite(name, value)
     if not 0.0 < number <= 1.0:
-        raise ValueError(f"{name}={value!r}: must be in (0, 1]")
+        raise InvalidParameterError(name, value, "must be in (0, 1]")
     return number
 
 
 def choice(name: str, value: Any, allowed: Sequence[str], or_else: str = "") -> str:
     if not isinstance(value, str) or value not in allowed:
-        raise ValueError(f"{name}={value!r}: must be one of {', '.join(allowed)}{or_else}")
+        raise InvalidParameterError(name, value, f"must be one of {', '.join(allowed)}{or_else}")
     return value
 
 
 def steps(name: str, value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, Integral) or (value < 0 and value != -1):
-        raise ValueError(f"{name}={value!r}: must be a whole number >= 0, or -1 for no limit")
+        raise InvalidParameterError(name, value, "must be a whole number >= 0, or -1 for no limit")
     return int(value)
 
 
@@ -80,7 +105,7 @@ def callbacks(given: Any) -> None:
     """Check that `given` is a list of callables, or None."""
     if given is None or (isinstance(given, Sequence) and all(callable(one) for one in given)):
         return
-    raise TypeError(f"callbacks={given!r}: must be a list of callables (callbacks=[f] for one), or None")
+    raise InvalidParameterError("callbacks", given, "must be a list of callables (callbacks=[f] for one), or None")
 
 
 def kernel_parameters(estimator: Any) -> None:
@@ -107,7 +132,7 @@ def _parameters_of(prefix: str, owner: Any) -> None:
     if not isinstance(gamma, str):
         positive(f"{prefix}gamma", gamma, hint=" (or 'scale', or 'auto')")
     elif gamma not in ("scale", "auto"):
-        raise ValueError(f"{prefix}gamma={gamma!r}: must be 'scale', 'auto' or a positive number")
+        raise InvalidParameterError(f"{prefix}gamma", gamma, "must be 'scale', 'auto' or a positive number")
 
 
 def loss(value: Any, *, regression: bool = False) -> None:
@@ -119,7 +144,7 @@ def cache_bytes(value: Any, enough: int) -> int:
     """A cache size in MB as bytes; 'auto' is `enough` bytes, but at most half of the free memory."""
     if isinstance(value, str):
         if value != "auto":
-            raise ValueError(f"cache_size={value!r}: must be a number of MB, or 'auto' for half of the free memory")
+            raise InvalidParameterError("cache_size", value, "must be a number of MB, or 'auto' for half of the free memory")
         return enough if enough <= _LITTLE_MEMORY else min(enough, _free_memory() // 2)
     return int(positive("cache_size", value, hint=" (in MB; use 'auto' for half of the free memory)") * 1e6)
 
@@ -320,8 +345,8 @@ def class_weights(spec: Any, classes: NDArray[Any], y: NDArray[np.intp], weights
         totals = np.where(totals > 0, totals, 1.0)
         return np.asarray(totals.sum() / (len(classes) * totals))
     if not isinstance(spec, Mapping):
-        raise ValueError(f"class_weight={spec!r}: must be None, 'balanced' or a dict from labels to weights")
+        raise InvalidParameterError("class_weight", spec, "must be None, 'balanced' or a dict from labels to weights")
     factors = np.asarray(compute_class_weight(spec, classes=classes, y=classes[y]), dtype=np.float64)
     if (factors < 0).any() or not np.isfinite(factors).all():
-        raise ValueError(f"class_weight={spec!r}: the weights must be finite and not negative")
+        raise InvalidParameterError("class_weight", spec, "must have weights that are finite and not negative")
     return factors

@@ -44,3 +44,7 @@ __all__ = [
     "regression_problem",
     "tube",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

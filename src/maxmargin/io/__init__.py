@@ -43,3 +43,7 @@ __all__ = [
     "write_libsvm_model",
     "write_table",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -34,13 +34,55 @@ def read_table(
     columns: Columns | None = None,
     file: BinaryIO | None = None,
 ) -> Table:
-    """Read a CSV, LIBSVM or Parquet file; parameters as in `read_csv` and `read_libsvm`.
+    r"""Read a CSV, LIBSVM or Parquet file.
 
     The ending decides (.csv, .tsv; .svm, .libsvm, .svmlight; before .gz, .bz2 or .xz; .parquet). With any other ending the
     file is LIBSVM if its first line begins `label index:…`, else CSV.
 
-    With `wider`, `n_features` does not bind a LIBSVM file: the largest index decides, for a model that does not know how many
-    features there are. If `file` is given, for example `sys.stdin.buffer`, it is read, and `path` is only its name.
+    Parameters
+    ----------
+    path : str or path
+        The file.
+    target : int or str, default=None
+        The label column, as in `read_csv`.
+    n_features : int, default=None
+        The number of features of a sample, as in `read_csv` and `read_libsvm`.
+    wider : bool, default=False
+        Whether `n_features` does not bind a LIBSVM file: then the largest index decides, for a model that does not know how many
+        features there are.
+    labelled, drop, missing, text, columns
+        As in `read_csv`.
+    file : binary file, default=None
+        A file to read in place of `path`, for example ``sys.stdin.buffer``; `path` is then only its name.
+
+    Returns
+    -------
+    Table
+        The samples and labels.
+
+    Raises
+    ------
+    DataFileError
+        With the line number, for anything that is not such a file.
+
+    See Also
+    --------
+    read_csv, read_libsvm : Readers of one format.
+    write_table : The way back.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from maxmargin.io import read_table
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = pathlib.Path(folder) / "fruit.csv"
+    ...     _ = file.write_text("long,wide,class\n5,3,fig\n7,2,plum\n")
+    ...     table = read_table(file)
+    >>> table.X
+    array([[5., 3.],
+           [7., 2.]])
+    >>> table.y.tolist()
+    ['fig', 'plum']
     """
     reading = Reading(target, n_features, labelled, tuple(drop), missing, text, columns)
     if file is None and ending_of(path) in PARQUET_ENDINGS:

@@ -35,9 +35,25 @@ LineOf = Callable[[int], int | None]  # the line of a sample, for messages
 class Columns:
     """The columns that a model was trained on, by name.
 
-    features : the names of the columns of X; `color=red` is 1 where the column `color` says red, and else 0.
-    target : the name of the label column, if there was one.
-    left_out : the names of columns that were in the file and are not in X.
+    Parameters
+    ----------
+    features : tuple of str
+        The names of the columns of X; `color=red` is 1 where the column `color` says red, and else 0.
+    target : str, default=None
+        The name of the label column, if there was one.
+    left_out : tuple of str, default=()
+        The names of columns that were in the file and are not in X.
+
+    See Also
+    --------
+    read_csv : Its parameter ``columns`` finds these columns in another file.
+    Table : The table that they come from.
+
+    Examples
+    --------
+    >>> from maxmargin.io import Columns
+    >>> Columns(("long", "wide"), target="class").features
+    ('long', 'wide')
     """
 
     features: tuple[str, ...]

@@ -50,31 +50,61 @@ def read_csv(
     text: str = "refuse",
     columns: Columns | None = None,
 ) -> Table:
-    """Read a CSV file of features and one column of labels.
+    r"""Read a CSV file of features and one column of labels.
 
     Parameters
     ----------
-    path : the file; .gz, .bz2 and .xz are unpacked.
-    target : the label column, by name or by index (from 0; negative from the end; a string that is
-        no column name may spell an index). None: a column named target, label, class or y (in this
-        order, in any case) if there is a header, else the last column.
-    header : whether the first line names the columns. None: it does if some column has a text there
-        and a number below it.
-    delimiter : one character. None: tab, semicolon or comma, the first of them in the first line.
-    encoding : the encoding of the text.
-    n_features : how many features a sample must have. A file with just so many columns then has no
-        labels, and `Table.y` is None.
-    labelled : False for a file that need not have labels: without a column of the names above, all columns are features.
-    drop : columns to leave out, by name or by index.
-    missing : "refuse" missing values, or "keep" them as NaN.
-    text : "refuse" columns of text, or make of each a "one-hot" group: a column of 0 and 1 for each text. Columns that
-        hold nothing but true and false are always 1 and 0.
-    columns : the columns of a model, `Columns.of(table)` of the table it was trained on. The columns of this file are found by
-        their names, in any order; the label column may be absent.
+    path : str or path
+        The file; .gz, .bz2 and .xz are unpacked.
+    target : int or str, default=None
+        The label column, by name or by index (from 0; negative from the end; a string that is no column name may spell an index).
+        None: a column named target, label, class or y (in this order, in any case) if there is a header, else the last column.
+    header : bool, default=None
+        Whether the first line names the columns. None: it does if some column has a text there and a number below it.
+    delimiter : str, default=None
+        One character. None: tab, semicolon or comma, the first of them in the first line.
+    encoding : str, default="utf-8"
+        The encoding of the text.
+    n_features : int, default=None
+        The number of features that a sample must have. A file with just so many columns then has no labels, and `Table.y` is
+        None.
+    labelled : bool, default=True
+        False for a file that need not have labels: without a column of the names above, all columns are features.
+    drop : sequence of int or str, default=()
+        Columns to leave out, by name or by index.
+    missing : {"refuse", "keep"}, default="refuse"
+        Refuse missing values, or keep them as NaN.
+    text : {"refuse", "one-hot"}, default="refuse"
+        Refuse columns of text, or make of each a group of columns of 0 and 1, one for each text. Columns that hold nothing but
+        true and false are always 1 and 0.
+    columns : Columns, default=None
+        The columns of a model, ``Columns.of(table)`` of the table it was trained on. The columns of this file are found by their
+        names, in any order; the label column may be absent.
+
+    Returns
+    -------
+    Table
+        The samples and labels.
 
     Raises
     ------
-    DataFileError : with the line number, for anything that is not such a file.
+    DataFileError
+        With the line number, for anything that is not such a file.
+
+    See Also
+    --------
+    read_table : Chooses the format by the ending.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from maxmargin.io import read_csv
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = pathlib.Path(folder) / "fruit.csv"
+    ...     _ = file.write_text("class;long;colour\nfig;5;blue\nplum;7;red\n")
+    ...     table = read_csv(file, "class", text="one-hot")
+    >>> table.feature_names
+    ('long', 'colour=blue', 'colour=red')
     """
     reading = Reading(target, n_features, labelled, tuple(drop), missing, text, columns)
     return parse_csv(read_bytes(path), path, reading, header=header, delimiter=delimiter, encoding=encoding)

@@ -23,19 +23,44 @@ NOT_A_QUERY = re.compile(rb"qid(?!:)")
 
 
 def read_libsvm(path: FilePath, *, zero_based: bool | None = None, n_features: int | None = None) -> Table:
-    """Read a LIBSVM (svmlight) file into a CSR matrix and numeric labels.
+    r"""Read a LIBSVM (svmlight) file into a CSR matrix and numeric labels.
 
     Parameters
     ----------
-    path : the file; .gz, .bz2 and .xz are unpacked.
-    zero_based : whether indices count from 0. None: they do if an index 0 occurs in the file.
-    n_features : the width of X; an index beyond it is an error. None: the largest index decides, up to
-        100,000,000 features; a wider file needs this parameter. Pass the model's `n_features_in_` for
-        a test file, which may lack the last features.
+    path : str or path
+        The file; .gz, .bz2 and .xz are unpacked.
+    zero_based : bool, default=None
+        Whether indices count from 0. None: they do if an index 0 occurs in the file.
+    n_features : int, default=None
+        The width of X; an index beyond it is an error. None: the largest index decides, up to 100,000,000 features; a wider file
+        needs this parameter. Pass the model's `n_features_in_` for a test file, which may lack the last features.
+
+    Returns
+    -------
+    Table
+        The samples, in CSR, and labels.
 
     Raises
     ------
-    DataFileError : with the line number, for anything that is not such a file.
+    DataFileError
+        With the line number, for anything that is not such a file.
+
+    See Also
+    --------
+    read_table : Chooses the format by the ending.
+    sklearn.datasets.load_svmlight_file : A faster reader with fewer checks.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from maxmargin.io import read_libsvm
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = pathlib.Path(folder) / "fruit.svm"
+    ...     _ = file.write_text("+1 1:5 3:0.5\n-1 2:7\n")
+    ...     table = read_libsvm(file)
+    >>> table.X.toarray()
+    array([[5. , 0. , 0.5],
+           [0. , 7. , 0. ]])
     """
     return parse_libsvm(read_bytes(path), path, zero_based=zero_based, n_features=n_features)
 

@@ -101,13 +101,40 @@ def read_libsvm_model(path: FilePath, *, n_features: int | None = None) -> Any:
 
     Parameters
     ----------
-    path : the file; .gz, .bz2 and .xz are unpacked.
-    n_features : the number of features, or of training samples for a precomputed kernel. None: the largest index in the file,
-        which may be too small if the support vectors lack the last features.
+    path : str or path
+        The file; .gz, .bz2 and .xz are unpacked.
+    n_features : int, default=None
+        The number of features, or of training samples for a precomputed kernel. None: the largest index in the file, which may be
+        too small if the support vectors lack the last features.
+
+    Returns
+    -------
+    SVC, NuSVC, SVR, NuSVR or OneClassSVM
+        The fitted model.
 
     Raises
     ------
-    DataFileError : with the line number, for anything that is not such a file.
+    DataFileError
+        With the line number, for anything that is not such a file.
+
+    See Also
+    --------
+    write_libsvm_model : The way back.
+    load : Reads models with everything that they know.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from sklearn.datasets import load_iris
+    >>> from maxmargin import SVC
+    >>> from maxmargin.io import read_libsvm_model, write_libsvm_model
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = SVC().fit(X, y)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_libsvm_model(model, pathlib.Path(folder) / "iris.model")
+    ...     again = read_libsvm_model(pathlib.Path(folder) / "iris.model")
+    >>> bool((again.predict(X) == model.predict(X)).all())
+    True
     """
     from maxmargin import estimators  # late, because estimators import this room to save themselves
 
@@ -161,6 +188,30 @@ def write_libsvm_model(model: Any, path: FilePath) -> None:
     LIBSVM knows the kernels linear, poly (of a whole degree), rbf, sigmoid and precomputed, classes that are whole numbers, a
     machine for each pair of classes, and Platt's sigmoid. Other models are refused. Numbers are written with all of their digits,
     but the format has no certificate.
+
+    Parameters
+    ----------
+    model : SVC, NuSVC, SVR, NuSVR or OneClassSVM
+        The fitted model.
+    path : str or path
+        The file.
+
+    See Also
+    --------
+    read_libsvm_model : The way back.
+    save : Writes models with everything that they know.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from sklearn.datasets import load_iris
+    >>> from maxmargin import SVC
+    >>> from maxmargin.io import write_libsvm_model
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = pathlib.Path(folder) / "iris.model"
+    ...     write_libsvm_model(SVC().fit(*load_iris(return_X_y=True)), file)
+    ...     print(file.read_text().splitlines()[0])
+    svm_type c_svc
     """
     file = _in_libsvm_terms(model)
     lines = [f"svm_type {file.svm_type}", f"kernel_type {file.kernel_type}"]
@@ -269,7 +320,32 @@ class Keyword(NamedTuple):
 
 
 def is_libsvm_model(path: FilePath) -> bool:
-    """Whether the file begins as LIBSVM's model files do, perhaps after a byte order mark."""
+    r"""Whether the file begins as LIBSVM's model files do, perhaps after a byte order mark.
+
+    Parameters
+    ----------
+    path : str or path
+        The file; .gz, .bz2 and .xz are unpacked.
+
+    Returns
+    -------
+    bool
+        Whether `read_libsvm_model` is the reader for it.
+
+    See Also
+    --------
+    read_libsvm_model : Reads such a file.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from maxmargin.io import is_libsvm_model
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = pathlib.Path(folder) / "a.model"
+    ...     _ = file.write_text("svm_type c_svc\n")
+    ...     is_libsvm_model(file)
+    True
+    """
     with open_bytes(path) as file:
         head: bytes = file.read(len(codecs.BOM_UTF8) + len(BEGINNING))
     return head.removeprefix(codecs.BOM_UTF8).startswith(BEGINNING)

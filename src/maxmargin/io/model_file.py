@@ -37,6 +37,33 @@ def save(model: Any, path: FilePath) -> None:
 
     The file holds the parameters, the fitted attributes and the certificate. On the same machine the loaded model gives the same
     decisions bit for bit. A kernel function is not stored, only its name: `load` asks for it.
+
+    Parameters
+    ----------
+    model : estimator of maxmargin
+        The fitted model; ``model.save(path)`` is the same.
+    path : str or path
+        The file.
+
+    See Also
+    --------
+    load : The way back.
+    to_onnx : A graph for ONNX runtimes.
+    write_libsvm_model : LIBSVM's format.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from sklearn.datasets import load_iris
+    >>> from maxmargin import SVC
+    >>> from maxmargin.io import load, save
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = SVC().fit(X, y)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save(model, pathlib.Path(folder) / "iris.safetensors")
+    ...     again = load(pathlib.Path(folder) / "iris.safetensors")
+    >>> bool((again.decision_function(X) == model.decision_function(X)).all())
+    True
     """
     from safetensors.numpy import save as to_bytes
 
@@ -64,12 +91,39 @@ def load(path: FilePath, *, kernel: Callable[..., Any] | None = None) -> Any:
 
     Parameters
     ----------
-    path : the file.
-    kernel : the kernel function of the model, if it was fitted with one: a file does not hold functions.
+    path : str or path
+        The file.
+    kernel : callable, default=None
+        The kernel function of the model, if it was fitted with one: a file does not hold functions.
+
+    Returns
+    -------
+    estimator of maxmargin
+        The fitted model, with its certificate.
 
     Raises
     ------
-    DataFileError : for anything that is not such a file, or not as it was written.
+    DataFileError
+        For anything that is not such a file, or not as it was written.
+
+    See Also
+    --------
+    maxmargin.io.save : Writes the file.
+    maxmargin.io.read_libsvm_model : Reads LIBSVM's model files.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> import maxmargin
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     maxmargin.SVC(C=10.0).fit(X, y).save(pathlib.Path(folder) / "iris.safetensors")
+    ...     model = maxmargin.load(pathlib.Path(folder) / "iris.safetensors")
+    >>> model
+    SVC(C=10.0)
+    >>> model.certificate_.holds(1e-3)
+    True
     """
     header, tensors = _read(path)
     try:

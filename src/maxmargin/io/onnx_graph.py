@@ -45,15 +45,39 @@ def to_onnx(
     initial_types: Any = None,
     target_opset: int | dict[str, int] | None = None,
 ) -> Any:
-    """Convert a fitted model, or a scikit-learn pipeline that ends in one, to an `onnx.ModelProto`.
+    """Convert a fitted model, or a scikit-learn pipeline that ends in one, to ONNX (``pip install 'maxmargin[onnx]'``).
 
     Parameters
     ----------
-    model : the fitted model. Its kernel must not be a function.
-    dtype : the type of the input, float32 or float64. With float64 everything is computed in float64.
-    raw_scores : whether the second output of a classifier with probabilities is `decisions` all the same.
-    initial_types : the inputs, as `skl2onnx.to_onnx` takes them. None: one input X of type `dtype`.
-    target_opset : the ONNX version, as `skl2onnx.to_onnx` takes it.
+    model : estimator of maxmargin or Pipeline
+        The fitted model. Its kernel must not be a function.
+    dtype : dtype, default=numpy.float32
+        The type of the input, float32 or float64. With float64 everything is computed in float64.
+    raw_scores : bool, default=False
+        Whether the second output of a classifier with probabilities is `decisions` all the same.
+    initial_types : list, default=None
+        The inputs, as `skl2onnx.to_onnx` takes them. None: one input X of type `dtype`.
+    target_opset : int or dict, default=None
+        The ONNX version, as `skl2onnx.to_onnx` takes it.
+
+    Returns
+    -------
+    onnx.ModelProto
+        The graph.
+
+    See Also
+    --------
+    register_onnx_converters : For pipelines that `skl2onnx.to_onnx` converts itself.
+    save : A model file for Python.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from maxmargin import SVC
+    >>> from maxmargin.io import to_onnx
+    >>> graph = to_onnx(SVC().fit(*load_iris(return_X_y=True)))
+    >>> [output.name for output in graph.graph.output]
+    ['label', 'decisions']
     """
     try:
         from skl2onnx import to_onnx as convert
@@ -75,6 +99,15 @@ def register_onnx_converters() -> None:
     """Teach skl2onnx the estimators of maxmargin, so that it converts any pipeline that has one; `to_onnx` calls this.
 
     Probabilities are a tensor with a column for each class: skl2onnx's option `zipmap`, a list of dictionaries, has no effect.
+
+    See Also
+    --------
+    to_onnx : Converts a model.
+
+    Examples
+    --------
+    >>> from maxmargin.io import register_onnx_converters
+    >>> register_onnx_converters()
     """
     from skl2onnx import update_registered_converter
 

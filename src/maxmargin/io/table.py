@@ -16,8 +16,28 @@ LONGEST_QUOTE = 60  # characters of a file that a message quotes
 
 
 class DataFileError(ValueError):
-    """The error that a file cannot be read: `source`, `reason`, and `line` from 1 (None: the whole file). The message is one
-    line."""
+    """The error that a file cannot be read. The message is one line.
+
+    Parameters
+    ----------
+    source : str or path
+        The name of the file.
+    reason : str
+        What is wrong with it, and the way out.
+    line : int, default=None
+        The line, from 1; None for the whole file.
+
+    See Also
+    --------
+    read_table : Raises it.
+    load : Raises it.
+
+    Examples
+    --------
+    >>> from maxmargin.io import DataFileError
+    >>> print(DataFileError("fruit.csv", "the label is missing", 3))
+    fruit.csv, line 3: the label is missing
+    """
 
     def __init__(self, source: FilePath, reason: str, line: int | None = None) -> None:
         super().__init__(source, reason, line)
@@ -34,15 +54,33 @@ class DataFileError(ValueError):
 class Table:
     """Samples read from one file.
 
-    Attributes
+    Parameters
     ----------
-    X : float64 array (CSV, Parquet) or CSR matrix (LIBSVM), shape (n_samples, n_features); finite, except that missing values
-        are NaN where they were asked for.
-    y : labels, shape (n_samples,): integers, floats or strings; None if the file has none.
-    feature_names : one name per column of X; None if the file gives none.
-    source : the name of the file, in printable characters.
-    target_name : the name of the label column; None if there is none.
-    left_out : the names of the columns that were dropped.
+    X : ndarray or csr_matrix of shape (n_samples, n_features)
+        The samples in float64: an array (CSV, Parquet) or a CSR matrix (LIBSVM); finite, except that missing values are NaN where
+        they were asked for.
+    y : ndarray of shape (n_samples,), or None
+        The labels: integers, floats or strings; None if the file has none.
+    feature_names : tuple of str, or None
+        One name per column of X; None if the file gives none.
+    source : str
+        The name of the file, in printable characters.
+    target_name : str, default=None
+        The name of the label column; None if there is none.
+    left_out : tuple of str, default=()
+        The names of the columns that were dropped.
+
+    See Also
+    --------
+    read_table : Makes one from a file.
+    write_table : Writes one to a file.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maxmargin.io import Table
+    >>> Table(np.eye(2), np.array([0, 1]), ("a", "b"), "by hand").X.shape
+    (2, 2)
     """
 
     X: NDArray[np.float64] | csr_matrix

@@ -23,9 +23,34 @@ FORMATS = {
 
 
 def write_table(table: Table, path: FilePath, kind: str | None = None) -> None:
-    """Write a table to `path` as "csv", "libsvm" or "parquet"; the ending says which, unless `kind` does.
+    """Write a table as CSV, LIBSVM or Parquet, every number exactly.
 
     A LIBSVM file has numbers for labels and no names. A CSV or Parquet file has its labels in the last column.
+
+    Parameters
+    ----------
+    table : Table
+        The samples and labels.
+    path : str or path
+        The file.
+    kind : {"csv", "libsvm", "parquet"}, default=None
+        The format. None: the ending says which.
+
+    See Also
+    --------
+    read_table : The way back.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> import numpy as np
+    >>> from maxmargin.io import Table, write_table
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = pathlib.Path(folder) / "small.csv"
+    ...     write_table(Table(np.array([[0.5, 2.0]]), np.array([1]), ("a", "b"), "by hand", "y"), file)
+    ...     print(file.read_text().strip())
+    a,b,y
+    0.5,2,1
     """
     kind = kind or format_of(path)
     if kind == "parquet":

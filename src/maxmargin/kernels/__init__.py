@@ -5,7 +5,11 @@ variables. The fast backends evaluate the named kernels themselves; the methods 
 implementation for a precomputed matrix or a callable.
 """
 
-from maxmargin.kernels.base import FEW_FEATURES, FEW_FEATURES_IN_FLOAT32, KERNELS, Kernel, NamedKernel
+# For other rooms, not for users: constants, and the kernels by name
+from maxmargin.kernels.base import FEW_FEATURES as FEW_FEATURES
+from maxmargin.kernels.base import FEW_FEATURES_IN_FLOAT32 as FEW_FEATURES_IN_FLOAT32
+from maxmargin.kernels.base import KERNELS as KERNELS
+from maxmargin.kernels.base import Kernel, NamedKernel
 
 from maxmargin.kernels.standard import RBF, Exponential, Laplacian, Linear, Polynomial, Sigmoid  # isort: skip
 from maxmargin.kernels.matern import Matern32
@@ -14,9 +18,6 @@ from maxmargin.kernels.custom import Custom, Precomputed  # isort: skip
 from maxmargin.kernels.choose import is_precomputed, kernel_names, make_kernel
 
 __all__ = [
-    "FEW_FEATURES",
-    "FEW_FEATURES_IN_FLOAT32",
-    "KERNELS",
     "RBF",
     "Custom",
     "Exponential",
@@ -32,3 +33,7 @@ __all__ = [
     "kernel_names",
     "make_kernel",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

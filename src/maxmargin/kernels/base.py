@@ -30,7 +30,31 @@ KERNELS: dict[str, type[Kernel]] = {}  # by name; a kernel enters when its class
 class Kernel(ABC):
     """k(x, z) for blocks of samples (dense or CSR rows): an immutable value with parameters of its own.
 
-    The parameters are the fields of a dataclass. A parameter `gamma` may be "scale" or "auto" until `resolved`.
+    The base class. A subclass is a frozen dataclass with a ``name``, whose fields are its parameters, and with the method
+    ``block``. A parameter `gamma` may be "scale" or "auto" until `resolved`.
+
+    See Also
+    --------
+    NamedKernel : The base class of kernels that compiled code may evaluate.
+    Custom : A kernel function without parameters.
+
+    Examples
+    --------
+    >>> from dataclasses import dataclass
+    >>> from typing import ClassVar
+    >>> from sklearn.datasets import load_iris
+    >>> from maxmargin import SVC
+    >>> from maxmargin.kernels import Kernel
+    >>> @dataclass(frozen=True)
+    ... class Shifted(Kernel):
+    ...     name: ClassVar[str] = "shifted"  # SVC(kernel="shifted") works too
+    ...     by: float = 1.0
+    ...
+    ...     def block(self, A, B):
+    ...         return A @ B.T + self.by
+    >>> X, y = load_iris(return_X_y=True)
+    >>> round(SVC(kernel=Shifted(by=2.0)).fit(X, y).score(X, y), 2)
+    0.99
     """
 
     name: ClassVar[str]
@@ -110,7 +134,20 @@ class Kernel(ABC):
 
 
 class NamedKernel(Kernel):
-    """A kernel that is a function of the dot product of two samples, or of their distance."""
+    """A kernel that is a function of the dot product of two samples, or of their distance.
+
+    The base class of the kernels that compiled code evaluates by their names and parameters.
+
+    See Also
+    --------
+    Kernel : The base class of all kernels.
+
+    Examples
+    --------
+    >>> from maxmargin.kernels import RBF, Custom, NamedKernel
+    >>> issubclass(RBF, NamedKernel), issubclass(Custom, NamedKernel)
+    (True, False)
+    """
 
     named: ClassVar[bool] = True
 

@@ -16,7 +16,22 @@ from maxmargin.samples import MatrixSamples
 
 @dataclass(frozen=True)
 class Precomputed(Kernel):
-    """A kernel whose values are given: its samples are rows of the kernel matrix, and know their columns."""
+    """A kernel whose values are given: its samples are rows of the kernel matrix, and know their columns.
+
+    See Also
+    --------
+    Custom : A kernel function.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from maxmargin import SVC
+    >>> from maxmargin.kernels import RBF, Precomputed
+    >>> X, y = load_iris(return_X_y=True)
+    >>> K = RBF(0.5).block(X, X)
+    >>> round(SVC(kernel=Precomputed()).fit(K, y).score(K, y), 2)
+    0.98
+    """
 
     name: ClassVar[str] = "precomputed"
     definite: ClassVar[bool] = False  # type: ignore[misc]
@@ -34,7 +49,27 @@ class Precomputed(Kernel):
 
 @dataclass(frozen=True)
 class Custom(Kernel):
-    """A callable k(A, B) that returns the matrix of the kernel between the rows of two blocks."""
+    """A kernel around a function k(A, B) that returns the matrix of kernel values between the rows of two blocks.
+
+    Parameters
+    ----------
+    function : callable
+        The function.
+
+    See Also
+    --------
+    Precomputed : A kernel matrix.
+    Kernel : The base class, for kernels with parameters.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from maxmargin import SVC
+    >>> from maxmargin.kernels import Custom
+    >>> X, y = load_iris(return_X_y=True)
+    >>> round(SVC(kernel=Custom(lambda A, B: A @ B.T)).fit(X, y).score(X, y), 2)
+    0.99
+    """
 
     function: Callable[[Any, Any], Any]
     name: ClassVar[str] = "callable"

@@ -21,6 +21,25 @@ from maxmargin.rounding import UNIT_ROUNDOFF
 
 @dataclass(frozen=True)
 class Matern32(RadialKernel):
+    """The Matérn kernel of order 3/2, (1 + t) exp(-t) with t = sqrt(3) gamma |x - z|.
+
+    Parameters
+    ----------
+    gamma : float, "scale" or "auto", default=1.0
+        The factor of the distance; the words are resolved on a training set, as in `maxmargin.SVC`.
+
+    See Also
+    --------
+    RBF, Exponential : Smoother and less smooth.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maxmargin.kernels import Matern32
+    >>> Matern32(gamma=0.5).block(np.array([[0.0, 1.0]]), np.array([[1.0, 1.0]])).round(4)
+    array([[0.7849]])
+    """
+
     name: ClassVar[str] = "matern32"
     gamma: Gamma = 1.0
 

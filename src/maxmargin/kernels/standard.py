@@ -40,6 +40,20 @@ def _wide(A: Any) -> Any:
 
 @dataclass(frozen=True)
 class Linear(NamedKernel):
+    """The linear kernel, <x, z>: the machine has a weight for each feature.
+
+    See Also
+    --------
+    Polynomial : Powers of the same dot product.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maxmargin.kernels import Linear
+    >>> Linear().block(np.array([[0.0, 1.0]]), np.array([[1.0, 1.0]])).round(4)
+    array([[1.]])
+    """
+
     name: ClassVar[str] = "linear"
     explicit: ClassVar[bool] = True
 
@@ -64,6 +78,29 @@ class Linear(NamedKernel):
 
 @dataclass(frozen=True)
 class Polynomial(NamedKernel):
+    """The polynomial kernel, (gamma <x, z> + coef0)^degree; homogeneous if coef0 = 0.
+
+    Parameters
+    ----------
+    degree : float, default=3
+        The degree; a fractional one needs dot products that are not negative.
+    gamma : float, "scale" or "auto", default=1.0
+        The factor of the dot product; the words are resolved on a training set, as in `maxmargin.SVC`.
+    coef0 : float, default=0.0
+        The constant.
+
+    See Also
+    --------
+    Linear : The dot product itself.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maxmargin.kernels import Polynomial
+    >>> Polynomial(degree=2, coef0=1.0).block(np.array([[0.0, 1.0]]), np.array([[1.0, 1.0]])).round(4)
+    array([[4.]])
+    """
+
     name: ClassVar[str] = "poly"
     degree: float = 3
     gamma: Gamma = 1.0
@@ -122,6 +159,25 @@ class Polynomial(NamedKernel):
 
 @dataclass(frozen=True)
 class RBF(RadialKernel):
+    """The Gaussian kernel, exp(-gamma |x - z|^2), with gamma = 1 / (2 sigma^2).
+
+    Parameters
+    ----------
+    gamma : float, "scale" or "auto", default=1.0
+        The factor of the distance; the words are resolved on a training set, as in `maxmargin.SVC`.
+
+    See Also
+    --------
+    Exponential, Laplacian, Matern32 : Kernels with functions that are less smooth.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maxmargin.kernels import RBF
+    >>> RBF(gamma=0.5).block(np.array([[0.0, 1.0]]), np.array([[1.0, 1.0]])).round(4)
+    array([[0.6065]])
+    """
+
     name: ClassVar[str] = "rbf"
     gamma: Gamma = 1.0
 
@@ -143,6 +199,25 @@ class RBF(RadialKernel):
 
 @dataclass(frozen=True)
 class Laplacian(NamedKernel):
+    """The Laplacian kernel, exp(-gamma |x - z|_1), with the sum of absolute differences.
+
+    Parameters
+    ----------
+    gamma : float, "scale" or "auto", default=1.0
+        The factor of the distance; the words are resolved on a training set, as in `maxmargin.SVC`.
+
+    See Also
+    --------
+    Exponential : The same with the Euclidean distance.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maxmargin.kernels import Laplacian
+    >>> Laplacian(gamma=0.5).block(np.array([[0.0, 1.0]]), np.array([[1.0, 1.0]])).round(4)
+    array([[0.6065]])
+    """
+
     name: ClassVar[str] = "laplacian"
     shift_invariant: ClassVar[bool] = True
     gamma: Gamma = 1.0
@@ -165,6 +240,25 @@ class Laplacian(NamedKernel):
 
 @dataclass(frozen=True)
 class Exponential(RadialKernel):
+    """The exponential kernel, exp(-gamma |x - z|), with the Euclidean distance.
+
+    Parameters
+    ----------
+    gamma : float, "scale" or "auto", default=1.0
+        The factor of the distance; the words are resolved on a training set, as in `maxmargin.SVC`.
+
+    See Also
+    --------
+    RBF : The same with the squared distance.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maxmargin.kernels import Exponential
+    >>> Exponential(gamma=0.5).block(np.array([[0.0, 1.0]]), np.array([[1.0, 1.0]])).round(4)
+    array([[0.6065]])
+    """
+
     name: ClassVar[str] = "exponential"
     gamma: Gamma = 1.0
 
@@ -179,6 +273,27 @@ class Exponential(RadialKernel):
 
 @dataclass(frozen=True)
 class Sigmoid(NamedKernel):
+    """The sigmoid kernel, tanh(gamma <x, z> + coef0), which is not positive semi-definite in general.
+
+    Parameters
+    ----------
+    gamma : float, "scale" or "auto", default=1.0
+        The factor of the dot product; the words are resolved on a training set, as in `maxmargin.SVC`.
+    coef0 : float, default=0.0
+        The constant.
+
+    See Also
+    --------
+    RBF : A kernel that is positive semi-definite.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maxmargin.kernels import Sigmoid
+    >>> Sigmoid(gamma=0.5).block(np.array([[0.0, 1.0]]), np.array([[1.0, 1.0]])).round(4)
+    array([[0.4621]])
+    """
+
     name: ClassVar[str] = "sigmoid"
     definite: ClassVar[bool] = False  # type: ignore[misc]
     gamma: Gamma = 1.0

@@ -8,3 +8,7 @@ from maxmargin.model_selection.path import C_path, Path
 from maxmargin.model_selection.search import SVCCV, SVRCV
 
 __all__ = ["SVCCV", "SVRCV", "C_path", "Path"]
+
+
+def __dir__() -> list[str]:
+    return __all__

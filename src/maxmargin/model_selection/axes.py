@@ -21,6 +21,6 @@ def geometric_or_given(name: str, spec: Any, exponents: tuple[float, float], uni
 def numbers(name: str, spec: Any, *, zero_ok: bool = False, or_else: str = "") -> list[float]:
     """The values that were given, each once, in their order."""
     if isinstance(spec, str) or not np.iterable(spec) or not len(list(spec)):
-        raise ValueError(f"{name}={spec!r}: must be a sequence of positive numbers{or_else}")
+        raise validation.InvalidParameterError(name, spec, f"must be a sequence of positive numbers{or_else}")
     hint = "" if zero_ok else " and finite"
     return list(dict.fromkeys(validation.positive(name, value, zero_ok=zero_ok, hint=hint) for value in spec))

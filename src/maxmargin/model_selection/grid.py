@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import queue
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 
@@ -49,9 +49,9 @@ class Fit:
     kernel: int
     point: int
     fold: int
-    score: float
+    scores: Mapping[str, float]  # by the names of the scorers; empty if the point was rejected as hopeless
     relative_gap: float
-    status: Status | None  # None, with NaN for the numbers, if the point was rejected as hopeless
+    status: Status | None  # None, with NaN for the numbers, if the point was rejected
     fit_seconds: float
     score_seconds: float
 
@@ -68,7 +68,7 @@ class Grid:
     samples: Samples
     kernels: Sequence[Kernel]
     answer: Answer
-    score: Callable[[Answers, Mask], float]
+    score: Callable[[Answers, Mask], Mapping[str, float]]
     backend: Backend
     stop: Stop
     cache_bytes: int
@@ -169,7 +169,7 @@ class Grid:
             if control.ended() is not None:
                 return
             if self.hopeless is not None and self.hopeless(k, point):
-                yield Fit(k, point, fold, np.nan, np.nan, None, np.nan, np.nan)
+                yield Fit(k, point, fold, {}, np.nan, None, np.nan, np.nan)
                 continue
             started = time.perf_counter()
             task = self.task(fold, point)
@@ -187,12 +187,12 @@ class Grid:
             fitted = time.perf_counter()
             answers = self.answer(task, outcomes, self.kernels[k], self.samples, self.backend)
             assert task.held_out is not None
-            score = self.score(answers, task.held_out)
+            scores = self.score(answers, task.held_out)
             proofs = [one.proof for one in outcomes]
             gap = proofs[0].relative_gap if len(proofs) == 1 else combine(proofs, np.empty(0)).relative_gap
             status = trouble[0] if trouble else outcomes[0].solution.status
             last = outcomes
-            yield Fit(k, point, fold, score, gap, status, fitted - started, time.perf_counter() - fitted)
+            yield Fit(k, point, fold, scores, gap, status, fitted - started, time.perf_counter() - fitted)
 
     def _begin(self, job: Job) -> Solution:
         """Solve the first problem of a chain: from zero or, if C is so small that most duals end at a bound, from the point to

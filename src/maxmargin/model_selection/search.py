@@ -5,7 +5,8 @@ from __future__ import annotations
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
+from dataclasses import replace
 from numbers import Integral
 from typing import Any, Self
 
@@ -16,6 +17,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, Reg
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import ParameterGrid, check_cv
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.backends import make_backend
@@ -23,8 +25,21 @@ from maxmargin.callbacks import ProgressBar
 from maxmargin.control import Control, Progress, Stop
 from maxmargin.estimators import SVC, SVR, validation
 from maxmargin.estimators.base import check_parameters, resolve_kernel
+from maxmargin.estimators.names import (
+    AnyKernel,
+    BackendName,
+    CacheSize,
+    CalibrationName,
+    ClassLoss,
+    ClassWeight,
+    DecisionShape,
+    Gamma,
+    Probability,
+    RegressionLoss,
+)
+from maxmargin.estimators.notebook import ShownInNotebooks
 from maxmargin.estimators.parameters import NestedParameters, store_parameters
-from maxmargin.formulations import Loss, costs, make_loss
+from maxmargin.formulations import costs, make_loss
 from maxmargin.kernels import Kernel, is_precomputed, make_kernel
 from maxmargin.model_selection.answers import Answer, Answers, ClassAnswers, ValueAnswers, class_answers, value_answers
 from maxmargin.model_selection.axes import geometric_or_given, numbers
@@ -45,9 +60,10 @@ UNBOUNDED_SCORES = ("mutual_info_score", "positive_likelihood_ratio")
 ROUNDING = 1e-12  # rounding error of a mean score
 SHARED = ("kernel", "degree", "coef0", "loss", "fit_intercept", "tol", "gap_tol", "cache_size", "backend")
 BEST = ("best_estimator_", "best_index_", "best_score_", "best_params_")
+ONE_SCORER = "score"  # the name of a scorer that is alone
 
 
-class GridSearch(MetaEstimatorMixin, NestedParameters, BaseEstimator):  # type: ignore[misc]
+class GridSearch(ShownInNotebooks, MetaEstimatorMixin, NestedParameters, BaseEstimator):  # type: ignore[misc]
     """The base class of SVCCV and SVRCV, which add the machine and its task."""
 
     status_: Status
@@ -68,25 +84,27 @@ class GridSearch(MetaEstimatorMixin, NestedParameters, BaseEstimator):  # type: 
         for the others. The best of the points that are finished on all folds is still fitted on all samples, except after Ctrl-C,
         which is raised again.
         """
-        self._check_parameters()
-        callbacks = [*(self.callbacks or ()), *([ProgressBar()] if self.verbose else ())]
-        control = Control(self.max_seconds, callbacks=callbacks)
         template = self._template()
-        check_parameters(template)
-        X_seen, y = validation.samples(template, X, y, reset=True, numeric_targets=not is_classifier(template))
-        self._take_features_over(template)
-        weights = validation.sample_weights(sample_weight, X_seen)
-        own_weights = None if sample_weight is None else weights
-        learning = self._learning(y)
-        learning.require_trainable(weights)
-        samples, axes, points = self._axes(template, X_seen, own_weights)
+        with validation.parameters_of(self):
+            self._check_parameters()
+            check_parameters(template)
+            callbacks = [*(self.callbacks or ()), *([ProgressBar()] if self.verbose else ())]
+            control = Control(self.max_seconds, callbacks=callbacks)
+            X_seen, y = validation.samples(template, X, y, reset=True, numeric_targets=not is_classifier(template))
+            self._take_features_over(template)
+            weights = validation.sample_weights(sample_weight, X_seen)
+            own_weights = None if sample_weight is None else weights
+            learning = self._learning(y)
+            learning.require_trainable(weights)
+            samples, axes, points = self._axes(template, X_seen, own_weights)
         folds = self._folds(X_seen, groups, learning, weights)
-        results = _Results(axes, points, len(folds))
+        scorers = self._scorers(ClassAnswers() if is_classifier(template) else ValueAnswers())
+        results = _Results(axes, points, len(folds), self._metrics_by_rank(scorers))
         order = learning.order
         samples = samples if order is None else samples.take(order)
         if make_kernel(self.kernel).explicit and template.fit_intercept:
             samples = samples.around(samples.middle())  # saves digits where one feature is large
-        kernels = [make_kernel(self.kernel, gamma, float(self.coef0), self.degree) for gamma in axes["gamma"]]
+        kernels = [self._kernel(gamma) for gamma in axes["gamma"]]
         for kernel in kernels:
             samples.require_defined(kernel, samples)
 
@@ -103,7 +121,7 @@ class GridSearch(MetaEstimatorMixin, NestedParameters, BaseEstimator):  # type: 
             samples,
             kernels,
             learning.answer,
-            self._scorer(is_classifier(template), samples, learning.targets, own_weights, order),
+            self._score_of(scorers, is_classifier(template), samples, learning.targets, own_weights, order),
             make_backend(self.backend),
             Stop(self.tol, self.gap_tol),
             validation.cache_bytes(self.cache_size, enough=8 * len(weights) ** 2),
@@ -115,11 +133,13 @@ class GridSearch(MetaEstimatorMixin, NestedParameters, BaseEstimator):  # type: 
                 results.add(fit)
                 control.report(0, results.largest_gap, results.largest_gap, 1.0)
                 control.machine = number
-        self._keep(results, control)
+        self._keep(results, control, scorers)
         if control.interrupted:
-            raise KeyboardInterrupt(Status.INTERRUPTED.value)
+            raise KeyboardInterrupt(str(Status.INTERRUPTED))
         if self.refit and hasattr(self, "best_params_"):
-            self.best_estimator_ = template.set_params(**self.best_params_).fit(X, y, sample_weight)
+            nested = {"gamma": "kernel__gamma"} if isinstance(self.kernel, Kernel) and hasattr(self.kernel, "gamma") else {}
+            best = {nested.get(name, name): value for name, value in self.best_params_.items()}
+            self.best_estimator_ = template.set_params(**best).fit(X, y, sample_weight)
             if self.status_.converged:
                 self.status_ = self.best_estimator_.status_
         self.fit_seconds_ = control.seconds
@@ -130,36 +150,70 @@ class GridSearch(MetaEstimatorMixin, NestedParameters, BaseEstimator):  # type: 
         validation.callbacks(self.callbacks)
         if self.max_seconds is not None:
             validation.positive("max_seconds", self.max_seconds)
-        if not (self.scoring is None or isinstance(self.scoring, str) or callable(self.scoring)):
-            raise ValueError(f"scoring={self.scoring!r}: must be the name of one scorer, a callable or None")
-        if self.reject_hopeless and (callable(self.scoring) or self.scoring in UNBOUNDED_SCORES):
+        if self._several_scorers:
+            if not isinstance(self.scoring, Mapping) and not all(isinstance(one, str) for one in self.scoring):
+                raise validation.InvalidParameterError(
+                    "scoring", self.scoring, "must have the names of scorers, or be a dict with callables"
+                )
+            if not (self.refit is False or callable(self.refit) or (isinstance(self.refit, str) and self.refit in self.scoring)):
+                raise ValueError(
+                    "For multi-metric scoring, the parameter refit must be set to a scorer key or a callable, or to False for no "
+                    f"best machine. {self.refit!r} was passed; the scorers are {', '.join(self.scoring)}"
+                )
+        elif not (self.scoring is None or isinstance(self.scoring, str) or callable(self.scoring)):
+            rule = "must be None, the name of a scorer, a callable, or a list or dict of several scorers"
+            raise validation.InvalidParameterError("scoring", self.scoring, rule)
+        if self.reject_hopeless and (self._several_scorers or callable(self.scoring) or self.scoring in UNBOUNDED_SCORES):
             raise ValueError(
                 f"reject_hopeless=True with scoring={self.scoring!r}: a point is hopeless if the largest possible score could "
-                "not save it, and for this scorer that is not known; use another one, or reject_hopeless=False"
+                "not save it, and that is known of one scorer with a bound only; use another one, or reject_hopeless=False"
             )
+
+    @property
+    def _several_scorers(self) -> bool:
+        return isinstance(self.scoring, list | tuple | set | Mapping)
+
+    def _scorers(self, estimator: Any) -> dict[str, Any]:
+        """The scorers by name, for an estimator with the answers of this one."""
+        if not self._several_scorers:
+            return {ONE_SCORER: check_scoring(estimator, scoring=self.scoring)}
+        named = self.scoring if isinstance(self.scoring, Mapping) else dict(zip(self.scoring, self.scoring, strict=True))
+        return {name: check_scoring(estimator, scoring=one) for name, one in named.items()}
+
+    def _metrics_by_rank(self, scorers: Mapping[str, Any]) -> list[str]:
+        """The names of the scorers; the first is the one that chooses the best point, if one does."""
+        return sorted(scorers, key=lambda name: name != self.refit)
+
+    def _kernel(self, gamma: float | str) -> Kernel:
+        """The kernel with this gamma; a kernel object keeps its other parameters."""
+        if isinstance(self.kernel, Kernel):
+            return replace(self.kernel, gamma=gamma) if hasattr(self.kernel, "gamma") else self.kernel  # type: ignore[type-var]
+        return make_kernel(self.kernel, gamma, float(self.coef0), self.degree)
 
     def _take_features_over(self, template: Any) -> None:
         self.__dict__.pop("feature_names_in_", None)
         self.__dict__.update({name: value for name, value in vars(template).items() if name.endswith("_in_")})
 
-    def _scorer(
-        self, classifier: bool, samples: Samples, targets: NDArray[Any], weights: Vector | None, order: NDArray[np.intp] | None
-    ) -> Callable[[Answers, Mask], float]:
+    def _score_of(
+        self,
+        scorers: Mapping[str, Any],
+        classifier: bool,
+        samples: Samples,
+        targets: NDArray[Any],
+        weights: Vector | None,
+        order: NDArray[np.intp] | None,
+    ) -> Callable[[Answers, Mask], dict[str, float]]:
         """A function that scores answers about held-out samples; weighted if the samples are and the scorer can, as in
         GridSearchCV. Masks and samples are in the order of the kernel matrix, targets and weights in their own."""
         if order is not None:
             targets, weights = targets[order], None if weights is None else weights[order]
-        scorer = check_scoring(ClassAnswers() if classifier else ValueAnswers(), scoring=self.scoring)
 
-        def score(answers: Answers, held_out: Mask) -> float:
+        def score(answers: Answers, held_out: Mask) -> dict[str, float]:
             known, share = targets[held_out], None if weights is None else weights[held_out]
             if self.scoring is None and classifier:  # scikit-learn's checks of its arguments cost more than many a fit
-                return float(np.average(answers.predictions == known, weights=share))
-            try:
-                weighted = {} if share is None else {"sample_weight": share}
-                return float(scorer(answers, samples.take(np.flatnonzero(held_out)).rows, known, **weighted))
-            except TypeError:
-                return float(scorer(answers, samples.take(np.flatnonzero(held_out)).rows, known))
+                return {ONE_SCORER: float(np.average(answers.predictions == known, weights=share))}
+            X = samples.take(np.flatnonzero(held_out)).rows
+            return {name: _weighted_score(scorer, answers, X, known, share) for name, scorer in scorers.items()}
 
         return score
 
@@ -172,7 +226,10 @@ class GridSearch(MetaEstimatorMixin, NestedParameters, BaseEstimator):  # type: 
         axes = {"C": geometric_or_given("Cs", self.Cs, C_RANGE, 1.0), **self._more_axes()}
         points = sorted(ParameterGrid(axes), key=lambda point: (*(point[name] for name in axes if name != "C"), point["C"]))
         gamma = float(getattr(kernel, "gamma", 1.0))
-        gammas = self.gammas if hasattr(kernel, "gamma") or not isinstance(self.gammas, Integral) else [gamma]
+        gammas: Any = self.gammas if hasattr(kernel, "gamma") or not isinstance(self.gammas, Integral) else [gamma]
+        if hasattr(kernel, "gamma") and np.iterable(gammas) and not isinstance(gammas, str):
+            words = {word: getattr(self._kernel(word).resolved(samples, weights), "gamma", word) for word in ("scale", "auto")}
+            gammas = [words.get(one, one) if isinstance(one, str) else one for one in gammas]
         return samples, {**axes, "gamma": geometric_or_given("gammas", gammas, GAMMA_RANGE, gamma)}, points
 
     def _more_axes(self) -> dict[str, list[float]]:
@@ -199,21 +256,26 @@ class GridSearch(MetaEstimatorMixin, NestedParameters, BaseEstimator):  # type: 
                 )
         return folds
 
-    def _keep(self, results: _Results, control: Control) -> None:
+    def _keep(self, results: _Results, control: Control, scorers: Mapping[str, Any]) -> None:
         for name in BEST:  # remove the results of an earlier fit
             self.__dict__.pop(name, None)
         self.n_splits_ = results.n_folds
+        self.multimetric_ = self._several_scorers
+        self.scorer_ = dict(scorers) if self.multimetric_ else scorers[ONE_SCORER]
         self.cv_results_ = results.table()
         self.status_ = (control.ended() if results.n_missing else None) or results.status(self.tol)
-        means = self.cv_results_["mean_test_score"]
-        if not np.isnan(means).all():
+        means = self.cv_results_[f"mean_test_{results.metrics[0]}"]
+        if callable(self.refit):
+            self.best_index_ = int(self.refit(self.cv_results_))
+        elif not np.isnan(means).all() and not (self.multimetric_ and self.refit is False):
             self.best_index_ = int(np.nanargmax(means))
             self.best_score_ = float(means[self.best_index_])
+        if hasattr(self, "best_index_"):
             self.best_params_ = self.cv_results_["params"][self.best_index_]
         if not self.status_.converged and not results.n_missing:
             warnings.warn(
-                f"{len(results.trouble)} of {results.scores.size} fits of the grid did not converge; the largest relative gap is "
-                f"{results.largest_gap:.3g}, and cv_results_ has all of them. The first: {results.trouble[0].value} Standardise "
+                f"{len(results.trouble)} of {results.gaps.size} fits of the grid did not converge; the largest relative gap is "
+                f"{results.largest_gap:.3g}, and cv_results_ has all of them. The first: {results.trouble[0]} Standardise "
                 "the features, or try smaller values of Cs.",
                 ConvergenceWarning,
                 stacklevel=3,
@@ -222,7 +284,7 @@ class GridSearch(MetaEstimatorMixin, NestedParameters, BaseEstimator):  # type: 
             found = "the best of the points that are done on all folds was chosen"
             found = found if hasattr(self, "best_params_") else "no point is done on all folds, so there is no best one"
             warnings.warn(
-                f"The grid was ended early ({self.status_.name}): {results.n_missing} of {results.scores.size} fits are missing, "
+                f"The grid was ended early ({self.status_.name}): {results.n_missing} of {results.gaps.size} fits are missing, "
                 f"and {found}. Allow more time, or try fewer values of Cs and gammas.",
                 ConvergenceWarning,
                 stacklevel=3,
@@ -233,8 +295,14 @@ class GridSearch(MetaEstimatorMixin, NestedParameters, BaseEstimator):  # type: 
         return self.best_estimator_
 
     def _score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None) -> float:
+        best = self._best()
+        scorers = self._scorers(best)
+        if callable(self.refit) and self.multimetric_:
+            raise ValueError(
+                f"refit={self.refit!r}: a function chose the best point, so none of {', '.join(scorers)} is its score"
+            )
         weighted = {} if sample_weight is None else {"sample_weight": sample_weight}
-        return float(check_scoring(self._best(), scoring=self.scoring)(self._best(), X, y, **weighted))
+        return float(scorers[self._metrics_by_rank(scorers)[0]](best, X, y, **weighted))
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """The predictions of the best machine."""
@@ -245,11 +313,36 @@ class GridSearch(MetaEstimatorMixin, NestedParameters, BaseEstimator):  # type: 
         """The certificate of the best machine."""
         return self._best().certificate_
 
+    def _report(self) -> list[tuple[str, object]]:
+        table = self.cv_results_
+        rows: list[tuple[str, object]] = [("status", self.status_)]
+        if hasattr(self, "best_params_"):
+            rows.append(("best", ", ".join(f"{name} = {value:.4g}" for name, value in self.best_params_.items())))
+        if hasattr(self, "best_score_"):
+            spread = float(table[f"std_test_{self.refit if self.multimetric_ else ONE_SCORER}"][self.best_index_])
+            rows.append((f"mean test score, {self.n_splits_} folds", f"{self.best_score_:.4g} ± {spread:.2g}"))
+        gaps = np.array([table[f"split{k}_relative_gap"] for k in range(self.n_splits_)])
+        rows.append(
+            ("fits", f"{np.isfinite(gaps).sum()} of {gaps.size}, relative gap at most {np.nanmax(gaps, initial=0.0):.2g}")
+        )
+        if hasattr(self, "best_estimator_"):
+            proof, machine = self.certificate_, self.best_estimator_
+            rows.append(("best machine", f"{len(machine.support_)} support vectors, relative gap {proof.relative_gap:.2g}"))
+        return [*rows, ("seconds", self.fit_seconds_)]
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = not is_precomputed(self.kernel)
         tags.input_tags.pairwise = is_precomputed(self.kernel)
         return tags
+
+
+def _offers_probabilities(search: SVCCV) -> bool:
+    if not search.probability:
+        raise AttributeError(
+            "it is not available when probability=False: fit SVCCV(probability='loo') or SVCCV(probability='cv')"
+        )
+    return True
 
 
 class SVCCV(ClassifierMixin, GridSearch):  # type: ignore[misc]
@@ -259,12 +352,17 @@ class SVCCV(ClassifierMixin, GridSearch):  # type: ignore[misc]
 
     Parameters
     ----------
-    Cs, gammas : int or sequence of floats, default=10
+    Cs, gammas : int or sequence, default=10
         The values to try, or their number: then they form a geometric range, for gamma around ``"scale"`` (a kernel without
-        gamma has one value).
-    cv, scoring, refit
-        As in :class:`sklearn.model_selection.GridSearchCV`, with one scorer, which uses predictions or decisions, and splits that
-        leave no sample out.
+        gamma has one value). Among the values of gamma may be ``"scale"`` and ``"auto"``; their numbers, which are in
+        ``cv_results_``, are those of all samples.
+    cv : int, splitter or iterable, default=None
+        As in :class:`sklearn.model_selection.GridSearchCV`, with splits that leave no sample out.
+    scoring : str, callable, list or dict, default=None
+        A scorer, or several, as in GridSearchCV; they use predictions or decisions.
+    refit : bool, str or callable, default=True
+        Whether the best machine is fitted on all samples; with several scorers the name of the one that decides, False, or a
+        function from ``cv_results_`` to the number of the best point.
     reject_hopeless : bool, default=False
         Skip the remaining folds of a point that could not become the best even with a score of 1 on all of them; they are NaN in
         ``cv_results_``. The best point is the same.
@@ -272,45 +370,69 @@ class SVCCV(ClassifierMixin, GridSearch):  # type: ignore[misc]
         As in :class:`SVC`.
     max_seconds, callbacks, verbose
         As in :class:`SVC`, for the whole grid; ``verbose=True`` shows one bar with the time left.
+    probability, calibration
+        As in :class:`SVC`, for the best machine: whether there is ``predict_proba``.
 
     Attributes
     ----------
     cv_results_ : dict
         As in GridSearchCV, with the relative duality gap of each fit in addition (``split0_relative_gap``, ...).
-    best_params_, best_score_, best_index_, best_estimator_, n_splits_, classes_
+    best_params_, best_score_, best_index_, best_estimator_, n_splits_, classes_, scorer_, multimetric_
         As in GridSearchCV.
     status_ : Status
         Converged if all fits have converged, those of the folds and the last one; else the status of the first that has not.
+
+    See Also
+    --------
+    SVRCV : The same for regression.
+    C_path : Machines along a path of C, without cross-validation.
+    maxmargin.plots.GridDisplay : A picture of the scores.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from maxmargin import SVCCV
+    >>> X, y = load_iris(return_X_y=True)
+    >>> search = SVCCV(Cs=[0.1, 1.0, 10.0], gammas=["scale", 0.1], cv=3).fit(X, y)
+    >>> search.best_params_["C"]
+    10.0
+    >>> several = SVCCV(Cs=[1.0], gammas=[0.1], cv=3, scoring=["accuracy", "f1_macro"], refit="f1_macro").fit(X, y)
+    >>> bool(several.best_score_ == several.cv_results_["mean_test_f1_macro"].max())
+    True
     """
 
     def __init__(
         self,
         *,
         Cs: int | Sequence[float] = 10,
-        gammas: int | Sequence[float] = 10,
+        gammas: int | Sequence[Gamma] = 10,
         cv: Any = None,
         scoring: Any = None,
-        refit: bool = True,
+        refit: bool | str | Callable[[dict[str, Any]], int] = True,
         reject_hopeless: bool = False,
-        kernel: str | Kernel = "rbf",
+        kernel: AnyKernel = "rbf",
         degree: float = 3,
         coef0: float = 0.0,
-        loss: str | Loss = "hinge",
-        class_weight: Any = None,
-        multi_class: str = "ovo",
+        loss: ClassLoss = "hinge",
+        class_weight: ClassWeight = None,
+        multi_class: DecisionShape = "ovo",
         fit_intercept: bool = True,
         tol: float = 1e-3,
         gap_tol: float | None = 1e-3,
-        cache_size: float | str = "auto",
+        cache_size: CacheSize = "auto",
         max_seconds: float | None = None,
         callbacks: Sequence[Callable[[Progress], Any]] | None = None,
         verbose: bool = False,
-        backend: str = "auto",
+        backend: BackendName = "auto",
+        probability: Probability = False,
+        calibration: CalibrationName = "sigmoid",
     ) -> None:
         store_parameters(locals())
 
     def _template(self) -> SVC:
-        return SVC(**{name: getattr(self, name) for name in (*SHARED, "class_weight", "multi_class")})
+        return SVC(
+            **{name: getattr(self, name) for name in (*SHARED, "class_weight", "multi_class", "probability", "calibration")}
+        )
 
     def _learning(self, y: Any) -> _Learning:
         if self.multi_class == JOINT_STRATEGY:
@@ -325,6 +447,16 @@ class SVCCV(ClassifierMixin, GridSearch):  # type: ignore[misc]
         """The decision values of the best machine."""
         return np.asarray(self._best().decision_function(X))
 
+    @available_if(_offers_probabilities)  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
+        """The class probabilities of the best machine, a column for each of ``classes_``."""
+        return np.asarray(self._best().predict_proba(X))
+
+    @available_if(_offers_probabilities)  # type: ignore[untyped-decorator]
+    def predict_log_proba(self, X: ArrayLike) -> NDArray[np.float64]:
+        """The logarithm of `predict_proba`."""
+        return np.asarray(self._best().predict_log_proba(X))
+
     def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """The score of the best machine by `scoring`; the accuracy by default."""
         return self._score(X, y, sample_weight)
@@ -334,31 +466,62 @@ class SVRCV(RegressorMixin, GridSearch):  # type: ignore[misc]
     """SVR with C, gamma and epsilon chosen by cross-validation, every fit certified.
 
     The same result as ``GridSearchCV(SVR(), {"C": Cs, "gamma": gammas, "epsilon": epsilons}, cv=cv)``, from one kernel
-    matrix per gamma. Parameters and attributes are those of :class:`SVCCV` and :class:`SVR`.
+    matrix per gamma.
+
+    Parameters
+    ----------
+    Cs, gammas : int or sequence, default=10
+        As in :class:`SVCCV`.
+    epsilons : sequence of float, default=(0.1,)
+        The half-widths of the tube to try.
+    cv, scoring, refit, reject_hopeless
+        As in :class:`SVCCV`.
+    kernel, degree, coef0, loss, fit_intercept, tol, gap_tol, cache_size, backend
+        As in :class:`SVR`.
+    max_seconds, callbacks, verbose
+        As in :class:`SVCCV`.
+
+    Attributes
+    ----------
+    cv_results_, best_params_, best_score_, best_index_, best_estimator_, n_splits_, status_
+        As in :class:`SVCCV`.
+
+    See Also
+    --------
+    SVCCV : The same for classification.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maxmargin import SVRCV
+    >>> x = np.linspace(0.0, 6.0, 60)
+    >>> search = SVRCV(Cs=[0.01, 10.0], gammas=[1.0], epsilons=[0.05, 0.5], cv=3).fit(x[:, None], np.sin(x))
+    >>> sorted(search.best_params_)
+    ['C', 'epsilon', 'gamma']
     """
 
     def __init__(
         self,
         *,
         Cs: int | Sequence[float] = 10,
-        gammas: int | Sequence[float] = 10,
+        gammas: int | Sequence[Gamma] = 10,
         epsilons: Sequence[float] = (0.1,),
         cv: Any = None,
         scoring: Any = None,
-        refit: bool = True,
+        refit: bool | str | Callable[[dict[str, Any]], int] = True,
         reject_hopeless: bool = False,
-        kernel: str | Kernel = "rbf",
+        kernel: AnyKernel = "rbf",
         degree: float = 3,
         coef0: float = 0.0,
-        loss: str | Loss = "epsilon_insensitive",
+        loss: RegressionLoss = "epsilon_insensitive",
         fit_intercept: bool = True,
         tol: float = 1e-3,
         gap_tol: float | None = 1e-3,
-        cache_size: float | str = "auto",
+        cache_size: CacheSize = "auto",
         max_seconds: float | None = None,
         callbacks: Sequence[Callable[[Progress], Any]] | None = None,
         verbose: bool = False,
-        backend: str = "auto",
+        backend: BackendName = "auto",
     ) -> None:
         store_parameters(locals())
 
@@ -436,11 +599,14 @@ class _Regression(_Learning):
 class _Results:
     """The results of the grid so far."""
 
-    def __init__(self, axes: Mapping[str, list[float]], points: Sequence[Mapping[str, float]], n_folds: int) -> None:
-        self.axes, self.points, self.n_folds = axes, points, n_folds
+    def __init__(
+        self, axes: Mapping[str, list[float]], points: Sequence[Mapping[str, float]], n_folds: int, metrics: Sequence[str]
+    ) -> None:
+        self.axes, self.points, self.n_folds, self.metrics = axes, points, n_folds, metrics
         shape = (len(axes["gamma"]), len(points), n_folds)
-        self.scores, self.gaps, self.fit_seconds, self.score_seconds = (np.full(shape, np.nan) for _ in range(4))
-        self.n_missing = self.scores.size
+        self.gaps, self.fit_seconds, self.score_seconds = (np.full(shape, np.nan) for _ in range(3))
+        self.scores = {name: np.full(shape, np.nan) for name in metrics}
+        self.n_missing = self.gaps.size
         self.largest_gap = 0.0
         self.trouble: list[Status] = []  # statuses of fits that have not converged
 
@@ -453,7 +619,9 @@ class _Results:
     def add(self, fit: Fit) -> None:
         at = (fit.kernel, fit.point, fit.fold)
         self.n_missing -= 1
-        self.scores[at], self.gaps[at] = fit.score, fit.relative_gap
+        self.gaps[at] = fit.relative_gap
+        for name, score in fit.scores.items():
+            self.scores[name][at] = score
         if fit.status is not None and not fit.status.converged:
             self.trouble.append(fit.status)
         self.fit_seconds[at], self.score_seconds[at] = fit.fit_seconds, fit.score_seconds
@@ -461,10 +629,11 @@ class _Results:
 
     def hopeless(self, kernel: int, point: int) -> bool:
         """Whether the mean score of a point stays below the best one so far even if all its other folds score 1."""
-        means = self.scores.mean(axis=2)  # NaN where a fold is missing
+        scores = self.scores[self.metrics[0]]
+        means = scores.mean(axis=2)  # NaN where a fold is missing
         if np.isnan(means).all():
             return False
-        known = self.scores[kernel, point]
+        known = scores[kernel, point]
         possible = np.where(np.isnan(known), BEST_POSSIBLE, known).mean()
         return bool(possible < np.nanmax(means) - ROUNDING)
 
@@ -473,8 +642,7 @@ class _Results:
         params = list(ParameterGrid(dict(self.axes)))
         points = [{name: value for name, value in one.items() if name != "gamma"} for one in params]
         at = [self.axes["gamma"].index(one["gamma"]) for one in params], [self.points.index(point) for point in points]
-        scores, gaps = self.scores[at], self.gaps[at]
-        mean = scores.mean(axis=1)
+        gaps = self.gaps[at]
         table: dict[str, Any] = {
             "mean_fit_time": self.fit_seconds[at].mean(axis=1),
             "std_fit_time": self.fit_seconds[at].std(axis=1),
@@ -482,10 +650,25 @@ class _Results:
             "std_score_time": self.score_seconds[at].std(axis=1),
             **{f"param_{name}": np.ma.MaskedArray([one[name] for one in params]) for name in params[0]},
             "params": params,
-            **{f"split{i}_test_score": scores[:, i] for i in range(self.n_folds)},
-            "mean_test_score": mean,
-            "std_test_score": scores.std(axis=1),
-            "rank_test_score": rankdata(-np.nan_to_num(mean, nan=-np.inf), method="min").astype(np.int32),
+            **{column: values for name in self.metrics for column, values in self._columns(name, self.scores[name][at]).items()},
             **{f"split{i}_relative_gap": gaps[:, i] for i in range(self.n_folds)},
         }
         return table
+
+    def _columns(self, name: str, scores: NDArray[np.float64]) -> dict[str, Any]:
+        """The columns of one scorer."""
+        mean = scores.mean(axis=1)
+        return {
+            **{f"split{i}_test_{name}": scores[:, i] for i in range(self.n_folds)},
+            f"mean_test_{name}": mean,
+            f"std_test_{name}": scores.std(axis=1),
+            f"rank_test_{name}": rankdata(-np.nan_to_num(mean, nan=-np.inf), method="min").astype(np.int32),
+        }
+
+
+def _weighted_score(scorer: Any, answers: Answers, X: Any, y: NDArray[Any], weights: Vector | None) -> float:
+    """The score of answers, weighted if there are weights and the scorer takes them."""
+    if weights is not None:
+        with suppress(TypeError):
+            return float(scorer(answers, X, y, sample_weight=weights))
+    return float(scorer(answers, X, y))

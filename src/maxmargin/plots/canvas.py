@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,8 +18,11 @@ MANY_COLOURS = (
     "#882255", "#44AA99", "#999933", "#AA4499", "#888888",
 )  # fmt: skip
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p")
-INK = "#222222"
+INK = "#222222"  # of lines on a light background
+LIGHT_INK = "#e6e6e6"  # of lines on a dark one
+GREY = "#8a8a8a"  # can be seen on both
 DOTS_PER_INCH = 160
+TITLE_CHARACTERS = 90  # in a line of a title
 LEGEND_DISTANCE = 0.56  # inches from the axes down to a legend, with room for the tick labels and the name of the axis
 
 
@@ -38,6 +42,14 @@ def new_axes(width: float = 7.2, height: float = 6.4) -> Axes:
     return ax
 
 
+def ink(ax: Axes) -> str:
+    """Return the colour of lines inside the axes: dark on a light background, light on a dark one."""
+    from matplotlib.colors import to_rgb
+
+    red, green, blue = to_rgb(ax.get_facecolor())
+    return INK if 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.5 else LIGHT_INK  # ITU-R BT.709
+
+
 def class_style(n_classes: int, index: int) -> dict[str, Any]:
     """Return colour and marker of one class; both differ, so that either is enough."""
     colours = FEW_COLOURS if n_classes <= len(FEW_COLOURS) else MANY_COLOURS
@@ -55,15 +67,47 @@ def legend_below(ax: Axes, columns: int = 2) -> None:
     )  # fmt: skip
 
 
+def set_title(ax: Axes, *lines: str | None) -> None:
+    """Write lines above the axes, broken where they are too long."""
+    wrapped = [textwrap.fill(line, TITLE_CHARACTERS) for text in lines if text for line in text.split("\n")]
+    ax.set_title("\n".join(wrapped), loc="left", fontsize=10)
+
+
 def tidy(ax: Axes) -> None:
     """Remove the upper and right frame lines, which carry no information."""
     ax.spines[["top", "right"]].set_visible(False)
-    ax.tick_params(length=3, colors=INK)
+    ax.tick_params(length=3)
 
 
 def save(figure: Any, path: str | PathLike[str]) -> Path:
-    """Write a figure, or the figure of some axes, to `path`; the ending says the format."""
+    """Write a figure, or the figure of some axes, to a file; the ending says the format.
+
+    Parameters
+    ----------
+    figure : Figure, Axes or Display
+        What to write: a figure, or the figure of these axes or this display.
+    path : str or path
+        The file, whose ending matplotlib knows: png, svg, pdf, ...
+
+    Returns
+    -------
+    pathlib.Path
+        The file.
+
+    See Also
+    --------
+    matplotlib.figure.Figure.savefig : What is called.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> from maxmargin.plots import loss_comparison, save
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save(loss_comparison(), pathlib.Path(folder) / "losses.svg").suffix
+    '.svg'
+    """
     path = check_path(path)
+    figure = getattr(figure, "figure_", figure)
     getattr(figure, "figure", figure).savefig(path, dpi=DOTS_PER_INCH)
     return path
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from maxmargin.plots.canvas import FEW_COLOURS, INK, new_axes, tidy
+from maxmargin.plots.canvas import FEW_COLOURS, GREY, ink, legend_below, new_axes, set_title, tidy
 from maxmargin.theory.optimality import duality
 
 if TYPE_CHECKING:
@@ -20,18 +20,43 @@ def duality_trace(model: Any, ax: Axes | None = None) -> Axes:
 
     Weak duality: the dual value is never above the primal value, and the optimum lies in the band between them. Strong duality:
     the band closes.
+
+    Parameters
+    ----------
+    model : SVC
+        The fitted machine.
+    ax : matplotlib.axes.Axes, default=None
+        Where to draw; None for a new figure.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes.
+
+    See Also
+    --------
+    GapDisplay : The gap over the seconds of the fit.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from maxmargin import SVC
+    >>> from maxmargin.plots import duality_trace
+    >>> X, y = make_moons(60, noise=0.2, random_state=0)
+    >>> duality_trace(SVC().fit(X, y)).get_ylabel()
+    'objective'
     """
-    ax = new_axes(7.0, 4.2) if ax is None else ax
+    ax = new_axes(7.0, 4.6) if ax is None else ax
     found = duality(model)
     iterations = np.arange(len(found.primal))
     end = max(len(iterations) - 1, 0)
-    ax.fill_between(iterations, found.dual, found.primal, color="#cccccc", alpha=0.5, linewidth=0, label="duality gap")
+    ax.fill_between(iterations, found.dual, found.primal, color=GREY, alpha=0.35, linewidth=0, label="duality gap")
     for values, last, colour, name in (
         (found.primal, found.certified_primal, FEW_COLOURS[1], "primal value"),
         (found.dual, found.certified_dual, FEW_COLOURS[0], "dual value"),
     ):
         ax.plot(iterations, values, color=colour, linewidth=1.6, marker=".", label=name)
-        ax.plot(end, last, "o", color=colour, markeredgecolor=INK, zorder=4)
+        ax.plot(end, last, "o", color=colour, markeredgecolor=ink(ax), zorder=4)
     top = float(np.nanmax(found.primal, initial=found.certified_primal))
     bottom = float(np.nanmin(found.dual, initial=0.0))
     if found.certified_primal > 0.0:
@@ -39,7 +64,7 @@ def duality_trace(model: Any, ax: Axes | None = None) -> Axes:
     if top > bottom:
         ax.set_ylim(bottom - 0.04 * (top - bottom), top + 0.04 * (top - bottom))
     ax.set(xlabel="iteration", ylabel="objective")
-    ax.set_title(str(found), loc="left", fontsize=9, color=INK)
-    ax.legend(frameon=False, fontsize=9)
+    set_title(ax, str(found))
+    legend_below(ax, columns=3)
     tidy(ax)
     return ax

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from maxmargin.plots.canvas import FEW_COLOURS, INK, legend_below, new_axes, tidy
+from maxmargin.plots.canvas import FEW_COLOURS, GREY, ink, legend_below, new_axes, tidy
 from maxmargin.theory.losses import MarginLoss, hinge, logistic, quadratic_hinge, squared_error, zero_one
 
 if TYPE_CHECKING:
@@ -32,15 +32,37 @@ def loss_comparison(
 
     All of them are convex but the last, and all but the squared error fall as the margin grows: that one punishes samples that
     are classified too well.
+
+    Parameters
+    ----------
+    ax : matplotlib.axes.Axes, default=None
+        Where to draw; None for a new figure.
+    losses : sequence of MarginLoss
+        The losses (`maxmargin.theory.losses`).
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes.
+
+    See Also
+    --------
+    maxmargin.formulations.losses : The losses that machines are trained with.
+
+    Examples
+    --------
+    >>> from maxmargin.plots import loss_comparison
+    >>> loss_comparison().get_xlabel()
+    'margin ty'
     """
     ax = new_axes(7.2, 4.8) if ax is None else ax
-    for loss, colour in zip(losses, (*FEW_COLOURS[:4], INK), strict=False):
+    for loss, colour in zip(losses, (*FEW_COLOURS[:4], ink(ax)), strict=False):
         style = "steps-post" if loss is zero_one else "default"
         ax.plot(
             MARGINS, loss.of_margin(MARGINS), color=colour, linewidth=1.8, drawstyle=style,
             label=FORMULAS.get(loss.name, loss.name), linestyle=":" if loss is zero_one else "-",
         )  # fmt: skip
-    ax.axvline(1.0, color="#bbbbbb", linewidth=0.8, zorder=0)
+    ax.axvline(1.0, color=GREY, linewidth=0.6, zorder=0)
     ax.set(xlim=MARGINS[[0, -1]], ylim=(-0.1, HIGHEST), xlabel="margin ty", ylabel="loss")
     legend_below(ax, columns=3)
     tidy(ax)

@@ -16,3 +16,7 @@ from maxmargin.formulations.losses.squared import SquaredHinge  # isort: skip
 from maxmargin.formulations.losses.huber import HuberHinge
 
 __all__ = ["Hinge", "HuberHinge", "Loss", "SquaredHinge", "make_loss"]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -14,7 +14,23 @@ _LOSSES: dict[str, type[Loss]] = {}
 
 
 class Loss(ABC):
-    """A loss of slack: an immutable value with parameters of its own."""
+    """A loss of slack: an immutable value with parameters of its own.
+
+    The base class. A subclass is a frozen dataclass with ``name`` and ``regression_name`` and with the method ``box``.
+
+    See Also
+    --------
+    Hinge, SquaredHinge, HuberHinge : The losses.
+    make_loss : A loss from its name.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maxmargin.formulations.losses import Hinge
+    >>> reach, shift = Hinge().box(np.array([1.0, 2.0]))
+    >>> reach.tolist(), shift
+    ([1.0, 2.0], None)
+    """
 
     #: The name of the loss of a classifier, and of a regression, by which an estimator finds it.
     name: ClassVar[str]
@@ -29,7 +45,28 @@ class Loss(ABC):
 
 
 def make_loss(loss: str | Loss) -> Loss:
-    """The loss with this name, with its default parameters, or the loss itself."""
+    """The loss with a name, with its default parameters, or the loss itself.
+
+    Parameters
+    ----------
+    loss : str or Loss
+        The name of the loss of a classifier or of a regression, or a loss.
+
+    Returns
+    -------
+    Loss
+        The loss.
+
+    See Also
+    --------
+    Loss : The base class.
+
+    Examples
+    --------
+    >>> from maxmargin.formulations.losses import make_loss
+    >>> make_loss("huber_hinge")
+    HuberHinge(delta=0.5)
+    """
     if isinstance(loss, Loss):
         return loss
     if loss not in _LOSSES:

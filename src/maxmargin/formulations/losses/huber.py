@@ -20,6 +20,26 @@ from maxmargin.formulations.losses.base import Loss, Vector
 
 @dataclass(frozen=True)
 class HuberHinge(Loss):
+    """The slack with a rounded corner: quadratic up to delta, linear beyond.
+
+    Parameters
+    ----------
+    delta : float, default=0.5
+        The slack at which the loss becomes linear.
+
+    See Also
+    --------
+    Hinge : The limit for delta = 0.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from maxmargin import SVC
+    >>> from maxmargin.formulations.losses import HuberHinge
+    >>> SVC(loss=HuberHinge(delta=0.2)).fit(*load_iris(return_X_y=True)).certificate_.holds(1e-3)
+    True
+    """
+
     name: ClassVar[str] = "huber_hinge"
     regression_name: ClassVar[str] = "huber_epsilon_insensitive"
     delta: float = 0.5

@@ -12,6 +12,21 @@ from maxmargin.formulations.losses.base import Loss, Vector
 
 @dataclass(frozen=True)
 class SquaredHinge(Loss):
+    """The slack squared, c xi^2.
+
+    See Also
+    --------
+    Hinge, HuberHinge : The other losses.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from maxmargin import SVC
+    >>> from maxmargin.formulations.losses import SquaredHinge
+    >>> SVC(loss=SquaredHinge()).fit(*load_iris(return_X_y=True)).certificate_.holds(1e-3)
+    True
+    """
+
     name: ClassVar[str] = "squared_hinge"
     regression_name: ClassVar[str] = "squared_epsilon_insensitive"
 
