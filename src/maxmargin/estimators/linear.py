@@ -24,6 +24,7 @@ from maxmargin.control import Control, Progress, Stop
 from maxmargin.estimators import validation
 from maxmargin.estimators.callback_tree import CallbackSupportMixin, CallbackTree, with_callbacks
 from maxmargin.estimators.linear_training import LinearMachineResult, carried_over, certify, train_linear
+from maxmargin.estimators.portable import Portable
 from maxmargin.formulations import LinearProblem, linear_classification, linear_one_class, linear_regression
 from maxmargin.solution import Status
 from maxmargin.solvers.linear import LinearSituation, choose_linear_solver
@@ -38,7 +39,7 @@ REGULARIZED = "regularized"
 ON_THE_PLANE = 1e-10
 
 
-class LinearMachine(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
+class LinearMachine(Portable, CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
     """The base class of the linear estimators. Their `fit` is: validate, formulate, `_train` (place, solve, certify), keep."""
 
     kernel: ClassVar[str] = "linear"  # what validation.samples asks of an estimator
