@@ -170,7 +170,7 @@ def test_class_weights(run, data):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--nu", "0.5"), "--nu: the machine svc has no nu (nusvc, one-class, nusvr have)"),
+        (("--nu", "0.5"), "--nu: the machine svc has no nu (nusvc, one-class, nusvr, linear-one-class have)"),
         (("--machine", "kernel-ridge", "-C", "1"), "--C: the machine kernel-ridge has no C (svc, "),
         (("--test", "values.csv", "--test-size", "0.5"), "--test and --test-size: give one of them"),
         (("m.joblib", "--save", "n.joblib"), "MODEL m.joblib and --save n.joblib: give one of them"),

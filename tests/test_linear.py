@@ -277,3 +277,27 @@ def test_the_l1_penalty(two_classes, fit_intercept, sparse):
     if fit_intercept is not True:  # LIBLINEAR has no free intercept
         theirs = Theirs(penalty="l1", dual=False, C=0.02, fit_intercept=bool(fit_intercept), tol=1e-8, max_iter=100000).fit(X, y)
         assert objective(theirs.coef_, np.atleast_1d(theirs.intercept_)) == pytest.approx(model.certificate_.primal, rel=1e-5)
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+@pytest.mark.parametrize("scale", [0.0, 1e-8])
+def test_features_that_say_nothing_leave_the_bias_to_find(two_classes, solver, loss, scale):
+    """The weights are zero or next to it, so duals that are not balanced are all that is left of the gap."""
+    X, y = two_classes
+    model = LinearSVC(loss=loss, C=1e-6, solver=solver).fit(scale * X[:250], y[:250])
+    assert model.status_ is Status.GAP_REACHED
+    share = np.mean(y[:250])
+    best = 2.0 * min(share, 1.0 - share) if loss == "hinge" else 4.0 * share * (1.0 - share)
+    assert model.certificate_.primal == pytest.approx(250 * 1e-6 * best, rel=1e-3)
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("fit_intercept", [True, False, "regularized"])
+@pytest.mark.parametrize("loss", ["epsilon_insensitive", "squared_epsilon_insensitive"])
+def test_regression_on_empty_rows(regression, solver, fit_intercept, loss):
+    y = regression[1]
+    model = LinearSVR(loss=loss, epsilon=0.1, fit_intercept=fit_intercept, solver=solver).fit(np.zeros((len(y), 3)), y)
+    assert model.status_ is Status.GAP_REACHED
+    assert (model.certificate_.gap_terms >= 0.0).all()
+    assert not model.coef_.any()

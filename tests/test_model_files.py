@@ -25,7 +25,20 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.pipeline import make_pipeline
 
-from maxmargin import SVC, SVR, KernelRegressor, NuSVC, NuSVR, OneClassSVM, estimators, io, load
+from maxmargin import (
+    SVC,
+    SVR,
+    KernelRegressor,
+    LinearOneClassSVM,
+    LinearSVC,
+    LinearSVR,
+    NuSVC,
+    NuSVR,
+    OneClassSVM,
+    estimators,
+    io,
+    load,
+)
 from maxmargin.estimators.portable import LAYOUT, LAYOUT_KEY
 from maxmargin.formulations.losses import HuberHinge
 from maxmargin.io.model_file import KEY, digest_of
@@ -71,6 +84,11 @@ def cases() -> Iterator[tuple[str, Any, Any, Any]]:
     yield "OneClassSVM", OneClassSVM(nu=0.2), X, None
     yield "KernelRegressor", KernelRegressor(), X, TARGET
     yield "two targets", KernelRegressor(kernel="linear", alpha=0.1), X, X[:, :2] ** 2
+    yield "LinearSVC", LinearSVC(class_weight="balanced"), X, np.where(TWO > 0, "yes", "no")
+    yield "one vs rest", LinearSVC(loss="hinge", fit_intercept="regularized", warm_start=True), sp.csr_array(X * (X > 0)), THREE
+    yield "L1 penalty", LinearSVC("l1", C=0.1), X, TWO
+    yield "LinearSVR", LinearSVR(epsilon=0.1, tol=1e-3, max_seconds=60.0), X, TARGET
+    yield "LinearOneClassSVM", LinearOneClassSVM(nu=0.2), X + 2.0, None
 
 
 CASES = {name: case for name, *case in cases()}

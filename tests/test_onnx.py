@@ -17,7 +17,19 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from maxmargin import SVC, SVR, KernelRegressor, NuSVC, NuSVR, OneClassSVM, estimators, io
+from maxmargin import (
+    SVC,
+    SVR,
+    KernelRegressor,
+    LinearOneClassSVM,
+    LinearSVC,
+    LinearSVR,
+    NuSVC,
+    NuSVR,
+    OneClassSVM,
+    estimators,
+    io,
+)
 
 rng = np.random.default_rng(2)
 X = rng.normal(2.0, size=(150, 4))
@@ -48,6 +60,13 @@ def cases() -> Iterator[tuple[str, Any, Any]]:
 
 
 CASES = {name: case for name, *case in cases()}
+LINEAR_CASES = {
+    "LinearSVC": (LinearSVC(), TWO),
+    "one vs rest": (LinearSVC(loss="hinge", fit_intercept="regularized"), FOUR),
+    "L1 penalty": (LinearSVC("l1", C=0.1), np.array(["no", "yes"])[TWO]),
+    "LinearSVR": (LinearSVR(), TARGET),
+    "LinearOneClassSVM": (LinearOneClassSVM(nu=0.2), None),
+}
 #: The machines that the operators of ai.onnx.ml do not have, or not accurately enough; nor poly, whose values are large here.
 PLAIN = ("ovr", "crammer_singer", "KernelRegressor", "two targets", "sigmoid ovr", "isotonic two", "isotonic ovo", "isotonic ovr")
 
@@ -70,7 +89,8 @@ def operators(proto: Any) -> set[str]:
 
 
 def tolerance(model: Any, relative: float = 1e-5) -> float:
-    return relative * (1.0 + float(abs(model.dual_coef_).sum()))
+    coefficients = model.dual_coef_ if hasattr(model, "dual_coef_") else model.coef_
+    return relative * (1.0 + float(abs(coefficients).sum()))
 
 
 def assert_agrees(model: Any, found: dict[str, Any], queries: Any, atol: float) -> None:
@@ -94,7 +114,7 @@ def assert_agrees(model: Any, found: dict[str, Any], queries: Any, atol: float) 
 def clearly_decided(model: Any, queries: Any, atol: float) -> Any:
     """The queries whose class a change of the decisions by `atol` does not change."""
     if not hasattr(model, "multi_class") or len(model.classes_) == 2 or model.multi_class == "ovo":
-        shape = {"decision_function_shape": "ovo", "break_ties": False} if hasattr(model, "classes_") else {}
+        shape = {"decision_function_shape": "ovo", "break_ties": False} if hasattr(model, "break_ties") else {}
         each = clone_fitted(model, **shape).decision_function(queries).reshape(len(queries), -1)
         return np.abs(each).min(axis=1) > atol
     ordered = np.sort(model.decision_function(queries), axis=1)
@@ -108,7 +128,7 @@ def clone_fitted(model: Any, **parameters: Any) -> Any:
 
 
 def test_every_estimator_is_among_the_cases() -> None:
-    assert {type(estimator).__name__ for estimator, _ in CASES.values()} == set(estimators.__all__)
+    assert {type(estimator).__name__ for estimator, _ in (CASES | LINEAR_CASES).values()} == set(estimators.__all__)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -124,6 +144,18 @@ def test_all_machines_and_kernels(name: str, kernel: str, dtype: Any) -> None:
     plain = dtype == np.float64 or kernel not in ("rbf", "sigmoid") or name in PLAIN
     several = len(getattr(model, "classes_", ())) > 2
     assert operators(proto) == (set() if plain else {"SVMClassifier" if several else "SVMRegressor"})
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("name", LINEAR_CASES)
+def test_linear_machines(name: str, dtype: Any, sparse: bool) -> None:
+    model = fit(LINEAR_CASES[name][0], X, LINEAR_CASES[name][1])
+    if sparse:
+        model.sparsify()
+    found = run(io.to_onnx(model, dtype=dtype), Q.astype(dtype))
+    assert all(values.dtype == dtype for key, values in found.items() if key != "label")
+    assert_agrees(model, found, Q, tolerance(model, 1e-5 if dtype == np.float32 else 1e-11))
 
 
 @pytest.mark.parametrize(

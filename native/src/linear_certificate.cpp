@@ -64,8 +64,8 @@ struct Sample {
     }
     // loss(r) + eps |beta| + q/2 beta^2 - beta r, as terms >= 0 in which nothing cancels: of the tube, and of what is beyond it
     double gap(double r, double beta) const {
-        const double beyond = r > epsilon ? r - epsilon : r < -epsilon ? r + epsilon : 0.0, within = r - beyond;
-        const double tube = epsilon * std::abs(beta) - beta * within;
+        const double within = std::clamp(r, -epsilon, epsilon), beyond = r - within;
+        const double tube = std::abs(beta) * (epsilon - std::copysign(1.0, beta) * within);
         if (beyond == 0.0) return tube + (squared ? 0.25 * beta * beta / cost : 0.0);
         const double end = beyond > 0.0 ? upper : lower;
         if (!squared) return tube + (end - beta) * beyond;

@@ -40,9 +40,15 @@ public:
         Parts(n_, stored_values(X), columns_).each([&](int, std::int64_t first, std::int64_t last) {
             for (std::int64_t i = first; i < last; ++i) squares_[i] = square_of_row(X_, i);
         });
-        double sum = 0.0;
-        for (std::int64_t i = 0; i < n_; ++i) sum += squares_[i];
-        penalty_ = sum > 0.0 ? sum / n_ : 1.0;
+        double sum = 0.0, cost = 0.0, size = 0.0;
+        for (std::int64_t i = 0; i < n_; ++i) {
+            sum += squares_[i];
+            cost += std::abs(problem.reach[i]);
+            size += std::abs(problem.reach[i] * problem.targets[i]);
+        }
+        least_penalty_ = cost > 0.0 ? size / (cost * cost) : 0.0;
+        penalty_ = std::max(sum / n_, least_penalty_);
+        if (penalty_ == 0.0) penalty_ = 1.0;
         const double bias = problem.bias == Bias::free ? weights_[d_] : 0.0;
         std::fill(weights_, weights_ + columns_, 0.0);
         for (std::int64_t i = 0; i < n_; ++i)
@@ -150,7 +156,7 @@ private:
         progress.gap = gaps_;
         if (problem_.bias == Bias::free) {
             const double unbalanced = total - problem_.total;
-            progress.gap += std::abs(unbalanced * weights_[d_]);
+            progress.gap += std::abs(unbalanced * weights_[d_]) + 0.5 * least_penalty_ * unbalanced * unbalanced;
             if (violation_ <= largest_violation_for_bias * std::abs(penalty_ * unbalanced)) weights_[d_] += penalty_ * unbalanced;
         }
         progress.primal = progress.dual + progress.gap;
@@ -168,7 +174,10 @@ private:
     Buffer<std::int64_t> samples_;  // the active ones come first
     std::int64_t n_active_ = 0;
     Random random_;
-    double penalty_ = 1.0, least_gap_ = 0.0, threshold_, gaps_ = 0.0, violation_ = 0.0;
+    // Of duals that are not balanced. The least one moves the bias by the size of a target if all duals are at the end of their
+    // box.
+    double penalty_ = 1.0, least_penalty_ = 0.0;
+    double least_gap_ = 0.0, threshold_, gaps_ = 0.0, violation_ = 0.0;
 };
 
 }  // namespace

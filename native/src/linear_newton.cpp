@@ -85,7 +85,9 @@ public:
             progress.gap = smooth + sums.gaps;
             progress.done = progress.gap <= gap_tol * std::max(std::abs(progress.primal), std::abs(progress.dual));
             if (progress.done || progress.stalled || round == max_rounds || deadline.passed()) break;
-            if (!problem_.squared && smooth <= smooth_share * sums.gaps && width_ > least_width * first_width_) {
+            const bool at_its_minimum = smooth <= smooth_share * sums.gaps && width_ > least_width * first_width_;
+            const bool moves_anchor = !problem_.squared && at_its_minimum;
+            if (moves_anchor) {
                 std::copy(beta_, beta_ + n_, anchor_.data());
                 width_ *= width_factor;
                 take_duals();
@@ -94,7 +96,7 @@ public:
             find_step(smooth, progress.gap);
             multiply(step_.data(), moves_.data());
             const double length = search_line();
-            progress.stalled = length == 0.0 || ++rounds_ >= most_rounds;
+            progress.stalled = (length == 0.0 && !moves_anchor) || ++rounds_ >= most_rounds;
             for (int k = 0; k < columns_; ++k) weights_[k] += length * step_[k];
             parts_.each([&](int, std::int64_t first, std::int64_t last) {
                 for (std::int64_t i = first; i < last; ++i) scores_[i] += length * moves_[i];
@@ -223,13 +225,14 @@ private:
             gradient_[d_] = problem_.ridge() * weights_[d_] + problem_.total * problem_.constant - products_[d_];
     }
 
-    // The part of the gap that vanishes at the minimum of the smooth problem.
+    // The part of the gap that vanishes at the minimum of the smooth problem. Duals that are not balanced count also where the
+    // bias is zero: by what a step of the bias alone would gain if all duals bent.
     double error_of_smooth_problem(const SumsOfLosses& sums) const {
         double square = 0.0;
         for (int k = 0; k < d_; ++k) square += gradient_[k] * gradient_[k];
         if (problem_.bias == Bias::regularised) square += gradient_[d_] * gradient_[d_];
-        const double unbalanced = problem_.bias == Bias::free ? std::abs(bias_score() * (problem_.total - sums.total)) : 0.0;
-        return 0.5 * square + unbalanced;
+        const double excess = problem_.bias == Bias::free ? std::abs(problem_.total - sums.total) : 0.0;
+        return 0.5 * square + excess * (std::abs(bias_score()) + 0.5 * excess / (total_cost_ * scale()));
     }
 
     // --- the step ------------------------------------------------------------------------------------------------------

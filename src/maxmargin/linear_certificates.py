@@ -65,7 +65,7 @@ def certify_linear(problem: LinearProblem, weights: Vector, evidence: Evidence) 
         distances += 0.5 * (bias - problem.constant * sums.total) ** 2
     dual = sums.duals - 0.5 * square
     gap = sums.gaps + distances
-    rounding = max(0.0, gap - sums.plain - 0.5 * apart**2)
+    rounding = max(0.0, sums.gaps - sums.plain) + evidence.error * (apart + 0.5 * evidence.error)
     value_error = evidence.error * (math.sqrt(square) + evidence.error)
 
     def zero() -> float:

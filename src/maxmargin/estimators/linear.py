@@ -26,6 +26,7 @@ from maxmargin.estimators.callback_tree import CallbackSupportMixin, CallbackTre
 from maxmargin.estimators.linear_training import LinearMachineResult, carried_over, certify, train_linear
 from maxmargin.estimators.names import ClassWeight, LinearSolverName
 from maxmargin.estimators.notebook import ShownInNotebooks
+from maxmargin.estimators.portable import Portable
 from maxmargin.formulations import LinearProblem, linear_classification, linear_one_class, linear_regression
 from maxmargin.solution import Status
 from maxmargin.solvers.linear import LinearSituation, choose_linear_solver
@@ -40,7 +41,7 @@ REGULARIZED = "regularized"
 ON_THE_PLANE = 1e-10
 
 
-class LinearMachine(ShownInNotebooks, CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
+class LinearMachine(ShownInNotebooks, Portable, CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
     """The base class of the linear estimators. Their `fit` is: validate, formulate, `_train` (place, solve, certify), keep."""
 
     kernel: ClassVar[str] = "linear"  # what validation.samples asks of an estimator
