@@ -8,14 +8,19 @@
 namespace tests {
 namespace {
 
-// C = A' B, column-major: the one form the library asks for (transposed, not transposed, alpha 1, beta 0).
+// C = op(A) op(B) + beta C, column-major; op transposes or not. The library asks for alpha 1 alone.
 template <class T>
-void gemm(char*, char*, int* rows, int* columns, int* depth, T*, T* A, int* lda, T* B, int* ldb, T*, T* C, int* ldc) {
+void gemm(char* op_A, char* op_B, int* rows, int* columns, int* depth, T*, T* A, int* lda, T* B, int* ldb, T* beta, T* C,
+          int* ldc) {
+    const auto at = [](const T* M, int lead, char op, std::ptrdiff_t row, std::ptrdiff_t column) {
+        return op == 'T' ? M[row * lead + column] : M[column * lead + row];
+    };
     for (std::ptrdiff_t j = 0; j < *columns; ++j)
         for (std::ptrdiff_t i = 0; i < *rows; ++i) {
             T sum = 0;
-            for (std::ptrdiff_t k = 0; k < *depth; ++k) sum += A[i * *lda + k] * B[j * *ldb + k];
-            C[j * *ldc + i] = sum;
+            for (std::ptrdiff_t k = 0; k < *depth; ++k) sum += at(A, *lda, *op_A, i, k) * at(B, *ldb, *op_B, k, j);
+            T& entry = C[j * *ldc + i];
+            entry = sum + (*beta == T(0) ? T(0) : *beta * entry);
         }
 }
 
