@@ -84,12 +84,12 @@ Order order_of(const std::optional<Vector<const std::int32_t>>& order) {
 
 template <class T, class S>
 void bind_dense(nb::class_<Samples<T>>& samples) {
-    samples.def_static(
-        "from_dense", [](Matrix<const S> X, Vector<const double> centre, std::optional<Vector<const std::int32_t>> order) {
-            const double* mean = centre.shape(0) ? centre.data() : nullptr;
-            nb::gil_scoped_release release;
-            return Samples<T>(dense_view(X), mean, order_of(order));
-        });
+    samples.def_static("from_dense",
+                       [](Matrix<const S> X, Vector<const double> centre, std::optional<Vector<const std::int32_t>> order) {
+                           const double* mean = centre.shape(0) ? centre.data() : nullptr;
+                           nb::gil_scoped_release release;
+                           return Samples<T>(dense_view(X), mean, order_of(order));
+                       });
 }
 
 template <class T, class S, class I>

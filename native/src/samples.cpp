@@ -48,7 +48,8 @@ template <class I>
 void Samples<T>::check(const I* features, std::int64_t n_values) const {
     for (std::int64_t v = 0; v < n_values; ++v)
         if (features[v] < (v > 0 ? features[v - 1] + 1 : 0) || features[v] >= n_features_)
-            throw std::invalid_argument("the column indices of a CSR row must ascend from 0 and stay below the number of columns");
+            throw std::invalid_argument(
+                "the column indices of a CSR row must ascend from 0 and stay below the number of columns");
 }
 
 template <class T>
