@@ -107,7 +107,9 @@ def test_parameters_of_objects_are_parameters_of_the_machine() -> None:
     assert changed.fit(X, y).kernel_.gamma == pytest.approx(1.0 / (2.0 * X.var()))
     with pytest.raises(ValueError, match="Invalid parameter 'kernel__sigma'"):
         model.set_params(kernel__sigma=1.0)
-    with pytest.raises(ValueError, match=r"kernel\.gamma.* must be positive.*-1\.0"):
+    with pytest.raises(
+        ValueError, match=r"The 'kernel\.gamma' parameter of SVC must be positive \(or 'scale', or 'auto'\)\. Got -1\.0 instead"
+    ):
         SVC(kernel=RBF(-1.0)).fit(X, y)
     with pytest.raises(ValueError, match=r"delta=0\.0: must be positive"):
         HuberHinge(0.0)
