@@ -162,6 +162,13 @@ void bind(nb::module_& module, const char* samples_name, const char* gram_name, 
              [](Tile<T>& self, Vector<const double> shift) {
                  for (int a = 0; a < self.size(); ++a) self.row(a)[a] += static_cast<T>(shift(a));
              })
+        .def(
+            "array",
+            [](Tile<T>& self) {
+                const auto size = static_cast<std::size_t>(self.size());
+                return nb::ndarray<nb::numpy, T>(self.row(0), {size, size}, nb::handle(), {self.stride(), 1});
+            },
+            nb::rv_policy::reference_internal)
         .def("to_array", [](const Tile<T>& self) {
             const auto size = static_cast<std::size_t>(self.size());
             std::vector<T> values(size * size);
@@ -180,6 +187,10 @@ void bind(nb::module_& module, const char* samples_name, const char* gram_name, 
         .def_prop_ro("entries_computed", &Gram<T>::entries_computed)
         .def_prop_ro("cached_blocks", &Gram<T>::cached_blocks)
         .def("release_cross_blocks", &Gram<T>::release_cross_blocks)
+        .def("expect",
+             [](Gram<T>& self, Vector<const std::int32_t> rows) {
+                 self.expect(rows.data(), static_cast<std::int64_t>(rows.shape(0)));
+             })
         .def("subset",
              [](const Gram<T>& self, Vector<const std::int32_t> members) {
                  nb::gil_scoped_release release;

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "held_out_chunks.hpp"
+#include "maxmargin/team.hpp"
 #include "maxmargin/tile_problem.hpp"
 #include "minmax.hpp"
 #include "tolerances.hpp"
@@ -25,9 +26,9 @@ namespace maxmargin::MAXMARGIN_LEVEL {
 template <class T>
 class PairSteps {
 public:
-    explicit PairSteps(TileProblem<T>& problem)
-        : p(problem), K(problem.K), m(K.size()), coupled(!problem.edges.empty()), padded(in_chunks(m)), n_chunks(padded / chunk),
-          held_out(problem), gradient_(padded), diagonal_(padded), free_now(m, 0), chunk_gain(n_chunks),
+    PairSteps(TileProblem<T>& problem, Team& team)
+        : p(problem), team(team), K(problem.K), m(K.size()), coupled(!problem.edges.empty()), padded(in_chunks(m)),
+          n_chunks(padded / chunk), held_out(problem), gradient_(padded), diagonal_(padded), free_now(m, 0), chunk_gain(n_chunks),
           chunk_violation(n_chunks), chunk_lowest(n_chunks, forbidden) {
         if (coupled)
             for (int g = 0; g < p.n_groups(); ++g) groups.emplace_back(p.edges[g], p.edges[g + 1], padded, held_out);
@@ -119,23 +120,30 @@ private:
     void move_gradient(const T* a, const T* b, double t) {
         int moved = 0;  // number of chunks moved
         for (Group& g : groups) {
-            for (int c : g.chunks) chunk_lowest[c] = move_chunk(g, c * chunk, a, b, c < moved ? 0.0 : t);
+            team.share(static_cast<int>(g.chunks.size()), [&](int begin, int end) {
+                alignas(64) double barred[chunk];
+                for (int k = begin; k < end; ++k) {
+                    const int c = g.chunks[k];
+                    chunk_lowest[c] = move_chunk(g, c * chunk, a, b, c < moved ? 0.0 : t, barred);
+                }
+            });
             moved = g.end_chunk;
             const auto first = chunk_lowest.begin();
             const int c = static_cast<int>(std::min_element(first + g.first_chunk, first + g.end_chunk) - first);
             g.lowest = g.first_chunk < g.end_chunk ? chunk_lowest[c] : forbidden;
             if (g.lowest >= forbidden) continue;
-            move_chunk(g, c * chunk, a, b, 0.0);  // again, because other chunks have overwritten its values
-            g.i = c * chunk + place_of(barred_in_chunk, g.lowest);
+            alignas(64) double barred[chunk];
+            move_chunk(g, c * chunk, a, b, 0.0, barred);  // again, because other chunks have overwritten its values
+            g.i = c * chunk + place_of(barred, g.lowest);
         }
     }
 
     // The next two functions are kept out of line: inlined, their pointers lose `__restrict`, and the loops are not vectorised.
     // Their ratings are stored for one chunk only, which costs no memory traffic.
-    [[gnu::noinline]] double move_chunk(Group& g, int at, const T* row_a, const T* row_b, double t) {
+    [[gnu::noinline]] double move_chunk(Group& g, int at, const T* row_a, const T* row_b, double t, double* __restrict barred) {
         const T* __restrict a = row_a + at, * __restrict b = row_b + at;
         const double* __restrict bar = g.rise_bar.data() + at;
-        double* __restrict G = gradient_.data() + at, * __restrict barred = barred_in_chunk;
+        double* __restrict G = gradient_.data() + at;
         double lowest = forbidden;
 #pragma omp simd reduction(min : lowest)
         for (int k = 0; k < chunk; ++k) {
@@ -146,14 +154,13 @@ private:
         return lowest;
     }
 
-    [[gnu::noinline]] void rate_chunk(Group& group, int c, const T* row_i) {
+    [[gnu::noinline]] void rate_chunk(Group& group, int c, const T* row_i, float* __restrict gain) {
         const int at = c * chunk;
         const double g = group.lowest;
         const float k_ii = diagonal_[group.i], floor = floor_of_all + curvature_floor * k_ii;
         const T* __restrict K_i = row_i + at;
         const double* __restrict G = gradient_.data() + at;
         const float* __restrict may_fall = group.may_fall.data() + at, * __restrict k_jj = diagonal_.data() + at;
-        float* __restrict gain = gains_in_chunk;
         float best = 0.0f, worst = 0.0f;
 #pragma omp simd reduction(max : best, worst)
         for (int k = 0; k < chunk; ++k) {
@@ -176,12 +183,16 @@ private:
             g.violation = 0.0;
             if (g.lowest >= forbidden) continue;  // no variable may rise
             const T* row_i = K.row(g.i);
-            for (int c : g.chunks) rate_chunk(g, c, row_i);
+            team.share(static_cast<int>(g.chunks.size()), [&](int begin, int end) {
+                alignas(64) float gains[chunk];
+                for (int k = begin; k < end; ++k) rate_chunk(g, g.chunks[k], row_i, gains);
+            });
             const auto first = chunk_gain.begin();
             const int c = static_cast<int>(std::max_element(first + g.first_chunk, first + g.end_chunk) - first);
             g.gain = chunk_gain[c];
-            rate_chunk(g, c, row_i);
-            g.j = c * chunk + place_of(gains_in_chunk, g.gain);
+            alignas(64) float gains[chunk];
+            rate_chunk(g, c, row_i, gains);
+            g.j = c * chunk + place_of(gains, g.gain);
             g.violation =
                 *std::max_element(chunk_violation.begin() + g.first_chunk, chunk_violation.begin() + g.end_chunk) / unit;
             if (!best || g.gain > best->gain) best = &g;
@@ -233,6 +244,7 @@ private:
     }
 
     TileProblem<T>& p;
+    Team& team;
     const Tile<T>& K;
     const int m;
     const bool coupled;
@@ -244,8 +256,6 @@ private:
     std::vector<signed char> free_now;
     std::vector<float> chunk_gain, chunk_violation;
     std::vector<double> chunk_lowest;
-    alignas(64) double barred_in_chunk[chunk];  // G of the variables that may rise, in the last chunk scanned
-    alignas(64) float gains_in_chunk[chunk];
     int i = 0, j = 0, n_free_ = 0;  // i and j: the pair (or variable) to move
     double unit = 1.0;              // factor on violations in the rating of pairs
     float floor_of_all = 0.0f;      // least curvature of every pair

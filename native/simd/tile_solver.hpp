@@ -12,20 +12,23 @@
 #include <vector>
 
 #include "active_set_newton.hpp"
+#include "maxmargin/team.hpp"
+#include "maxmargin/threads.hpp"
 #include "maxmargin/tile_problem.hpp"
 #include "pair_steps.hpp"
 #include "tolerances.hpp"
 
 namespace maxmargin::MAXMARGIN_LEVEL {
 
-constexpr double pairs_first = 1.5;      // pair steps before a Newton step, in units of its cost: most tiles end before
-constexpr int most_fixed = 16;           // variables that a Newton step over free variables fixes at a bound
-constexpr int attempts_to_balance = 16;  // variables that take what rounding and clipping leave of a sum
+constexpr int variables_per_thread = 2048;  // of a pair step: fewer take less time than handing them over
+constexpr double pairs_first = 1.5;         // pair steps before a Newton step, in units of its cost: most tiles end before
+constexpr int most_fixed = 16;              // variables that a Newton step over free variables fixes at a bound
+constexpr int attempts_to_balance = 16;     // variables that take what rounding and clipping leave of a sum
 
 template <class T>
 class TileSolver {
 public:
-    explicit TileSolver(TileProblem<T>& problem) : p(problem), K(problem.K), pairs(problem) {}
+    TileSolver(TileProblem<T>& problem, Team& team) : p(problem), K(problem.K), pairs(problem, team) {}
 
     TileResult solve() {
         TileResult result;
@@ -145,7 +148,10 @@ private:
 
 template <class T>
 TileResult solve_tile(TileProblem<T>& problem) {
-    return TileSolver<T>(problem).solve();
+    TileResult result;
+    const int size = problem.K.size() / variables_per_thread;
+    Team::gather(std::min(size, n_threads()), [&](Team& team) { result = TileSolver<T>(problem, team).solve(); });
+    return result;
 }
 
 }  // namespace maxmargin::MAXMARGIN_LEVEL

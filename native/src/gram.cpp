@@ -7,11 +7,6 @@
 #include "maxmargin/tiles.hpp"
 
 namespace maxmargin {
-namespace {
-
-constexpr double cheaper_than_a_copy = 32.0;  // multiplications per kernel entry that cost less than mirroring it
-
-}  // namespace
 
 template <class T>
 RowCache<T>::RowCache(std::int64_t n_rows, std::vector<std::int64_t> segments, std::int64_t budget_bytes)
@@ -206,7 +201,8 @@ void Gram<T>::accumulate_segment(const std::int32_t* rows, const double* weights
     };
     const std::vector<double> kept_weights = weights_at(kept_at), missing_weights = weights_at(missing_at);
     std::vector<T*> places(missing.size());
-    for (std::size_t a = 0; a < missing.size(); ++a) places[a] = cache_.claim(missing[a], segment);
+    for (std::size_t a = 0; a < missing.size(); ++a)
+        places[a] = is_expected(missing[a]) ? cache_.claim(missing[a], segment) : nullptr;
 
     accumulate_rows(kept, kept_weights.data(), last - first, out, n_outputs, out_stride);
     if (missing.empty()) return;
@@ -224,63 +220,67 @@ void Gram<T>::accumulate_segment(const std::int32_t* rows, const double* weights
                 });
 }
 
+// Write the part of a block on or above the diagonal to the matrix, and its mirror image below. The block holds the rows from
+// `first_row` on and the columns from `first_column` on of the members `at`; place k of them is row (and column) at[k].
 template <class T>
-void copy_upper_to_lower(Tile<T>& tile) {
-    constexpr int edge = 32;  // size of blocks that fit into the first-level cache
-    const int size = tile.size(), stride = tile.stride();
-#pragma omp parallel for schedule(dynamic, 1) num_threads(threads_for(static_cast<std::int64_t>(size) * size))
-    for (int i = 0; i < size; i += edge)
-        for (int j = 0; j <= i; j += edge)
-            for (int a = i; a < std::min(i + edge, size); ++a) {
-                T* to = tile.row(a);
-                const T* from = tile.row(j) + a;
-                const int end = std::min(j + edge, a);
-                for (int b = j; b < end; ++b, from += stride) to[b] = *from;
-            }
+void write_mirrored(const T* block, int stride, const int* at, std::int64_t first_row, int height, std::int64_t first_column,
+                    int width, Tile<T>& out) {
+    constexpr int edge = 16;  // size of squares that stay in the first-level cache while they are turned
+    const int *rows = at + first_row, *columns = at + first_column;
+    const auto diagonal = static_cast<int>(first_row - first_column);  // row a meets the diagonal in column a + diagonal
+    const bool together = width > 0 && columns[width - 1] - columns[0] == width - 1;
+    for (int a = 0; a < height; ++a) {
+        const int from = std::max(0, a + diagonal);
+        if (from >= width) break;
+        if (together)
+            std::copy(block + a * stride + from, block + a * stride + width, out.row(rows[a]) + columns[from]);
+        else
+            for (int b = from; b < width; ++b) out.row(rows[a])[columns[b]] = block[a * stride + b];
+    }
+    for (int i = 0; i < height; i += edge)
+        for (int b = 0; b < width; ++b) {
+            T* to = out.row(columns[b]);
+            const int end = std::min({i + edge, height, b - diagonal});
+            for (int a = i; a < end; ++a) to[rows[a]] = block[a * stride + b];
+        }
 }
 
 template <class T>
 void Gram<T>::fill_tile(const std::int32_t* members, int n_members, Tile<T>& out) {
     out.resize(n_members);
-    std::vector<int> unknown;  // members whose row is not cached
-    for (int a = 0; a < n_members; ++a)
-        if (!cache_.holds_all(members[a], members, n_members)) unknown.push_back(a);
-    const auto n_unknown = static_cast<int>(unknown.size());
-    const bool mirror = samples_.mean_length() > cheaper_than_a_copy;
-    if (n_unknown > n_members / 2 || !mirror) {
-        fill_tile_anew(members, n_members, mirror, out);
-        return;
-    }
-    std::vector<std::int32_t> missing(n_unknown);
-    for (int u = 0; u < n_unknown; ++u) missing[u] = members[unknown[u]];
-    Samples<T> chosen(samples_, members, n_members);
-    if (wants_panels(kernel_, samples_.n_features())) chosen.make_panels();
-    visit_tiles(kernel_, Samples<T>(samples_, missing.data(), n_unknown), chosen, 0, n_members,
-                [&](std::int64_t r, int height, std::int64_t c, int width, const T* tile, int stride) {
-                    for (int a = 0; a < height; ++a) std::copy_n(tile + a * stride, width, out.row(unknown[r + a]) + c);
-                });
-#pragma omp parallel for schedule(dynamic, 16) num_threads(threads_for(static_cast<std::int64_t>(n_members) * n_members))
-    for (int a = 0; a < n_members; ++a) {
-        if (std::binary_search(unknown.begin(), unknown.end(), a)) continue;
-        T* to = out.row(a);
-        for (int s = 0, b = 0; s < cache_.n_segments(); ++s) {
-            const T* from = cache_.find(members[a], s);
-            for (; b < n_members && members[b] < cache_.segment_end(s); ++b) to[b] = from[members[b] - cache_.segment_start(s)];
+    std::vector<int> known, unknown;  // the members whose rows are kept, and the others
+    for (int a = 0; a < n_members; ++a) (cache_.holds_all(members[a], members, n_members) ? known : unknown).push_back(a);
+    fill_tile_anew(members, unknown, out);
+    const int n_known = static_cast<int>(known.size()), n_unknown = static_cast<int>(unknown.size());
+#pragma omp parallel num_threads(threads_for(static_cast<std::int64_t>(n_known) * n_members))
+    {
+#pragma omp for schedule(dynamic, 16)
+        for (int k = 0; k < n_known; ++k) {
+            T* to = out.row(known[k]);
+            for (int s = 0, b = 0; s < cache_.n_segments(); ++s) {
+                const T* from = cache_.find(members[known[k]], s);
+                for (; b < n_members && members[b] < cache_.segment_end(s); ++b)
+                    to[b] = from[members[b] - cache_.segment_start(s)];
+            }
         }
+#pragma omp for schedule(dynamic, 16)
+        for (int u = 0; u < n_unknown; ++u)
+            for (int k = 0; k < n_known; ++k) out.row(unknown[u])[known[k]] = out.row(known[k])[unknown[u]];
     }
 }
 
 template <class T>
-void Gram<T>::fill_tile_anew(const std::int32_t* members, int n_members, bool mirror, Tile<T>& out) const {
-    Samples<T> chosen(samples_, members, n_members);
+void Gram<T>::fill_tile_anew(const std::int32_t* members, const std::vector<int>& at, Tile<T>& out) const {
+    std::vector<std::int32_t> ids(at.size());
+    for (std::size_t a = 0; a < at.size(); ++a) ids[a] = members[at[a]];
+    Samples<T> chosen(samples_, ids.data(), static_cast<std::int64_t>(ids.size()));
     if (wants_panels(kernel_, samples_.n_features())) chosen.make_panels();
     visit_tiles(
-        kernel_, chosen, chosen, 0, n_members,
+        kernel_, chosen, chosen, 0, chosen.size(),
         [&](std::int64_t r, int height, std::int64_t c, int width, const T* tile, int stride) {
-            for (int a = 0; a < height; ++a) std::copy_n(tile + a * stride, width, out.row(static_cast<int>(r) + a) + c);
+            write_mirrored(tile, stride, at.data(), r, height, c, width, out);
         },
-        mirror ? Part::upper : Part::all);
-    if (mirror) copy_upper_to_lower(out);
+        Part::upper);
 }
 
 // One row of the kernel matrix of `samples` with themselves, padded with zeros to whole chunks.

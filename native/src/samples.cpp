@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "maxmargin/threads.hpp"
+
 namespace maxmargin {
 namespace {
 
@@ -59,6 +61,7 @@ Samples<T>::Samples(const Samples& all, const std::int32_t* ids, std::int64_t n_
     for (std::int64_t a = 0; a < n_ids; ++a) norms_[a] = all.norms_[ids[a]];
     if (!sparse_) {
         dense_ = Buffer<T>(n_ids * n_features_);
+#pragma omp parallel for schedule(static) num_threads(threads_for(n_ids* n_features_))
         for (std::int64_t a = 0; a < n_ids; ++a) std::copy_n(all.row(ids[a]), n_features_, dense_.data() + a * n_features_);
         return;
     }
@@ -88,6 +91,7 @@ template <class T>
 void Samples<T>::make_panels() {
     if (has_panels() || sparse_) return;
     panels_ = Buffer<T>(padded(n_samples_) * n_features_);
+#pragma omp parallel for schedule(static) num_threads(threads_for(n_samples_* n_features_))
     for (std::int64_t start = 0; start < n_samples_; start += panel_width) {
         T* to = panels_.data() + start * n_features_;
         const int filled = static_cast<int>(std::min<std::int64_t>(panel_width, n_samples_ - start));

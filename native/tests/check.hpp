@@ -26,5 +26,6 @@ void test_exact_sums();
 void test_linear_sums();
 void test_deadline();
 void test_linear();
+void test_team();
 
 }  // namespace tests

@@ -162,6 +162,7 @@ void test_several_outputs(std::int64_t cache_bytes) {
     std::vector<std::int32_t> rows(taken);
     std::vector<double> weights(outputs * taken), together(outputs * n, 1.0), apart(outputs * n, 1.0);
     for (int a = 0; a < taken; ++a) rows[a] = (a * 37) % n;
+    gram.expect(rows.data(), taken);
     for (int k = 0; k < outputs * taken; ++k) weights[k] = k % 3 ? 0.0 : 0.1 * k - 3.0;
     for (int round = 0; round < 2; ++round) {  // the second time from the cache
         const std::int64_t before = gram.entries_computed();

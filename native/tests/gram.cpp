@@ -32,6 +32,7 @@ void test_accumulate(const Kernel& kernel, Storage storage, int d, std::int64_t 
 
         std::vector<double> weights(rows.size()), sums(columns.size(), 1.0);
         for (double& weight : weights) weight = random() % 2 ? 0.75 : -1.25;
+        if (round % 3) gram.expect(rows.data(), std::int64_t(rows.size()));
         gram.accumulate(rows.data(), weights.data(), std::int64_t(rows.size()), segments, sums.data());
         double error = 0.0;
         for (std::size_t c = 0; c < columns.size(); ++c) {
@@ -69,7 +70,7 @@ void test_subset(Storage storage) {
         CHECK(close(sums[a], 3.0 * plain_kernel(kernel, data.row(50), data.row(members[a]), 40), 3.0 * tolerance<T>(kernel)));
 }
 
-// With room for all rows each entry is computed once; with none, every time.
+// With room for all rows each entry of those that are expected again is computed once; with none, every time.
 void test_what_is_computed() {
     const int n = 150, d = 3;
     const Data<double> data(n, d, 1);
@@ -79,8 +80,37 @@ void test_what_is_computed() {
     std::vector<double> sums(n);
     for (const bool keep : {true, false}) {
         Gram<double> gram({KernelKind::rbf, 0.5}, data.samples(Storage::dense), {0, 50, n}, keep ? 2 * n * n * 8 : 0);
+        gram.expect(rows.data(), n);
         for (int round = 0; round < 3; ++round) gram.accumulate(rows.data(), weights.data(), n, {0, 1}, sums.data());
         CHECK(gram.entries_computed() == (keep ? 1 : 3) * n * n);
+    }
+}
+
+// A tile is the same whatever part of its rows is kept.
+template <class T>
+void test_kept_rows(const Kernel& kernel, Storage storage, int d) {
+    const int n = 300;
+    const Data<T> data(n, d, 4);
+    std::vector<std::int32_t> members;
+    for (int i = 0; i < n; i += 2) members.push_back(i);
+    const int m = static_cast<int>(members.size());
+    for (const int every : {1, 2, 3, 1000}) {
+        Gram<T> gram(kernel, data.samples(storage), {0, 120, n}, 2 * n * n * 8);
+        std::vector<std::int32_t> kept;
+        for (int a = 0; a < m; a += every) kept.push_back(members[a]);
+        const std::vector<double> weights(kept.size(), 1.0);
+        std::vector<double> sums(n, 0.0);
+        gram.expect(kept.data(), std::int64_t(kept.size()));
+        gram.accumulate(kept.data(), weights.data(), std::int64_t(kept.size()), {0, 1}, sums.data());
+        Tile<T> tile;
+        gram.fill_tile(members.data(), m, tile);
+        bool right = true;
+        for (int a = 0; a < m; ++a)
+            for (int b = 0; b < m; ++b)
+                right = right && close(tile.row(a)[b], plain_kernel(kernel, data.row(members[a]), data.row(members[b]), d),
+                                       tolerance<T>(kernel));
+        CHECK(right);
+        for (int a = 0; a < m; ++a) CHECK(tile.row(a)[m] == T(0));  // padding
     }
 }
 
@@ -149,6 +179,11 @@ void test_gram() {
     for (Storage storage : {Storage::dense, Storage::csr32}) {
         run("subset, float", [&] { test_subset<float>(storage); });
         run("subset, double", [&] { test_subset<double>(storage); });
+        for (int d : {8, 57, 300}) {
+            const Kernel kernel{KernelKind::rbf, 0.5};
+            run("kept rows, float, d = " + std::to_string(d), [&] { test_kept_rows<float>(kernel, storage, d); });
+            run("kept rows, double, d = " + std::to_string(d), [&] { test_kept_rows<double>(kernel, storage, d); });
+        }
     }
     run("entries computed", test_what_is_computed);
     run("cache budget", test_cache_budget);

@@ -48,6 +48,8 @@ class Gram(ABC):
     constant: float = 0.0
     #: Whether the tile of all variables costs nothing, because the whole matrix is in memory.
     is_tile: bool = False
+    #: The largest number of variables of which `pool` stores the matrix as a whole; 0 if entries are computed when needed.
+    largest_pool: int = 0
 
     @abstractmethod
     def __len__(self) -> int: ...
@@ -83,6 +85,10 @@ class Gram(ABC):
     def accumulate(self, rows: Indices, weights: Matrix, out: Matrix) -> None:
         """out[m] += K[:, rows] @ weights[m] for each m; each kernel row is computed once."""
 
+    def expect(self, rows: Indices) -> None:
+        """Note that these rows are likely to be needed again, so that they are kept when they are computed the next time."""
+        return None  # a matrix without a cache of its own has nothing to keep
+
     @abstractmethod
     def exact_sums(self, rows: Indices, weights: Matrix, at: Indices) -> ExactSums:
         """The sums weights @ K[rows, at], for certificates.
@@ -94,6 +100,10 @@ class Gram(ABC):
     @abstractmethod
     def subset(self, members: Indices) -> Gram:
         """The matrix over the variables `members`, in that order, without the cached rows."""
+
+    def pool(self, members: Indices) -> Gram:
+        """Like `subset`, for one loop over these variables alone; the memory is used again by the next pool."""
+        return self.subset(members)
 
     @abstractmethod
     def restrict(self, segments: tuple[int, ...]) -> Gram:
@@ -113,7 +123,7 @@ class WrappedGram(Gram):
 
     def __init__(self, inner: Gram) -> None:
         self.inner = inner
-        self.dtype, self.kernel = inner.dtype, inner.kernel
+        self.dtype, self.kernel, self.largest_pool = inner.dtype, inner.kernel, inner.largest_pool
 
     def __len__(self) -> int:
         return len(self.inner)
@@ -176,8 +186,14 @@ class DoubledGram(WrappedGram):
         np.add.at(merged.T, places, weights.T)
         return samples, merged
 
+    def expect(self, rows: Indices) -> None:
+        self.inner.expect(self._sample(rows))
+
     def subset(self, members: Indices) -> Gram:
         return self.inner.subset(self._sample(members))
+
+    def pool(self, members: Indices) -> Gram:
+        return self.inner.pool(self._sample(members))
 
 
 class AugmentedGram(WrappedGram):
@@ -205,8 +221,14 @@ class AugmentedGram(WrappedGram):
         ones, sizes = weights.sum(axis=1, keepdims=True), np.abs(weights).sum(axis=1, keepdims=True)
         return ExactSums(sums.values + ones, sums.error + len(rows) * UNIT_ROUNDOFF * sizes)
 
+    def expect(self, rows: Indices) -> None:
+        self.inner.expect(rows)
+
     def subset(self, members: Indices) -> Gram:
         return AugmentedGram(self.inner.subset(members))
+
+    def pool(self, members: Indices) -> Gram:
+        return AugmentedGram(self.inner.pool(members))
 
 
 class RowCache:

@@ -78,23 +78,30 @@ public:
         return Gram(kernel_, Samples<T>(samples_, members, n_members), {0, n_members}, 0);
     }
 
+    // These rows will be needed again: keep them, as far as there is room, when they are computed the next time.
+    void expect(const std::int32_t* rows, std::int64_t n_rows) {
+        if (cache_.capacity() > 0) expected_.resize(size(), 0);
+        for (std::int64_t a = 0; a < n_rows && !expected_.empty(); ++a) expected_[rows[a]] = 1;
+    }
     // out += sum_a weights[a] k(x_rows[a], .) over the concatenated columns of the given segments. With several outputs, both the
     // outputs and their weights are concatenated, and most weights are zero.
     void accumulate(const std::int32_t* rows, const double* weights, std::int64_t n_rows, const std::vector<int>& segments,
                     double* out, int n_outputs = 1);
     // tile[a][b] = k(x_members[a], x_members[b]), from cached rows where there are any
     void fill_tile(const std::int32_t* members, int n_members, Tile<T>& tile);
-    // Like `fill_tile`, without the cache, into a tile of the right size; if `mirror`, only the upper triangle is computed.
-    void fill_tile_anew(const std::int32_t* members, int n_members, bool mirror, Tile<T>& tile) const;
     void diagonal(double* out) const;
 
 private:
+    // The same for the rows and columns `at` of a tile of the right size, without the cache.
+    void fill_tile_anew(const std::int32_t* members, const std::vector<int>& at, Tile<T>& tile) const;
+    bool is_expected(std::int32_t row) const { return !expected_.empty() && expected_[row]; }
     void accumulate_segment(const std::int32_t* rows, const double* weights, std::int64_t n_rows, int segment, double* out,
                             int n_outputs, std::int64_t out_stride);
 
     Kernel kernel_;
     Samples<T> samples_;
     RowCache<T> cache_;
+    std::vector<std::uint8_t> expected_;  // of each row, whether it will be needed again
     std::int64_t entries_computed_ = 0;
 };
 

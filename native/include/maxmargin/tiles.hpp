@@ -93,7 +93,7 @@ void visit_panel_tiles(const Kernel& kernel, const Samples<T>& rows, const Sampl
         SparsePanel<T>& packed = SparsePanel<T>::of_this_thread();
         alignas(64) T tile[rows_per_tile * panel_width];
 #pragma omp for schedule(dynamic, 4)
-        for (std::int64_t p = first_panel; p < last_panel; ++p)
+        for (std::int64_t p = last_panel - 1; p >= first_panel; --p)  // those with the most rows first
             failure.guard([&] {
                 const std::int64_t from = p * panel_width;
                 const int present = static_cast<int>(std::min<std::int64_t>(panel_width, columns.size() - from));
@@ -128,8 +128,10 @@ void visit_product_tiles(const Kernel& kernel, const Samples<T>& rows, const Sam
         Buffer<T> tile;
         failure.guard([&] { tile = Buffer<T>(static_cast<std::size_t>(rows_per_product) * columns_per_product); });
 #pragma omp for schedule(dynamic, 1)
-        for (std::int64_t c = first; c < last; c += columns_per_product)
+        for (std::int64_t block = (last - first - 1) / columns_per_product; block >= 0;
+             --block)  // those with the most rows first
             failure.guard([&] {
+                const std::int64_t c = first + block * columns_per_product;
                 const int width = static_cast<int>(std::min<std::int64_t>(columns_per_product, last - c));
                 const std::int64_t n_rows = part == Part::all ? rows.size() : c + width;
                 for (std::int64_t r = 0; r < n_rows; r += rows_per_product) {

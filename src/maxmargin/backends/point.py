@@ -106,7 +106,8 @@ class Point(ABC):
         """`members`, and all variables whose gradient is within `width` of the measured level."""
 
     @abstractmethod
-    def pool(self, members: Indices) -> Self: ...
+    def pool(self, members: Indices, part: Part) -> Self:
+        """The point over `members` alone, whose duals and gradient are those of `part` and are changed in place."""
 
     @abstractmethod
     def in_float64(self) -> Self: ...
@@ -132,6 +133,7 @@ class HostPoint(Point):
         if not moved.any():
             return False
         if propagate:
+            self.gram.expect(members[(beta > self.problem.lower[members]) & (beta < self.problem.upper[members])])
             add_to_gradient(self.problem, self.gram, self._gradient, members[moved], change[moved])
         self._beta[members] = beta
         return True
@@ -156,9 +158,8 @@ class HostPoint(Point):
         near[members] = True
         return np.flatnonzero(near).astype(np.int32)
 
-    def pool(self, members: Indices) -> Self:
-        part = self.take(members)
-        return type(self)(part.problem, self.gram.subset(members), part.beta, part.gradient)
+    def pool(self, members: Indices, part: Part) -> Self:
+        return type(self)(part.problem, self.gram.pool(members), part.beta, part.gradient)
 
     def in_float64(self) -> Self:
         wide, gradient = self.gram.in_float64(), self.problem.linear.copy()

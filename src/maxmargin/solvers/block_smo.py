@@ -8,8 +8,10 @@
 
 A working set of at most TILE variables is a dense tile, minimised in one call of the backend. Where kernel rows are
 computed anew each time they are needed, step 3 costs the most by far, so the working set of a large problem is a
-*pool* of many tiles, minimised by this same loop over the pool alone; what its variables did to each other on the way
-there never reaches the rest of the problem, only where they ended.
+*pool* of many tiles, minimised over the pool alone; what its variables did to each other on the way there never reaches
+the rest of the problem, only where they ended. Where entries are expensive, the kernel matrix of a pool is stored, and
+the pool is one large tile, with room for all free variables; else it is minimised by this same loop. In step 3 the rows
+of variables that end free are kept, because these will move again.
 
 A problem that fits into one tile is one tile.
 
@@ -20,8 +22,9 @@ lowered and the loop goes on.
 puts the gradient off by sum_j e_ij beta_j, so the error grows with |beta|, that is with C. Therefore, when a tile holds
 all free variables and all violators, which is how a run ends, the gradient is computed anew in float64 at its members
 (iterative refinement). The difference tells how large the error is: members of the tile are then exact, and the others
-are on their side of the level by more than the error. If so many are close to it that they make no tile, the whole
-iteration goes on in float64 from where it is.
+are on their side of the level by more than the error. If so many are close to it that they make no working set, the whole
+iteration goes on in float64 from where it is. Where a random draw of the members shows that the error is negligible,
+nothing is computed anew; the certificate, in float64 and from the samples alone, has the last word in any case.
 """
 
 from __future__ import annotations
@@ -51,11 +54,14 @@ Indices = NDArray[np.int32]
 
 TILE = 1536  # variables of a working set that is one tile
 POOL_SHARE = 0.125  # size of a pool, as a share of all variables
+POOL_SHARE_IF_STORED = 0.3  # the same share where the kernel matrix of a pool is stored: entries are expensive, memory is not
+POOL_PER_FREE = 2.0  # least size of a pool that is stored, in units of the number of free variables: it should hold all of them
 EXTRA_SHARE = 0.5  # variables added to a complete working set, as a share of it: those most likely to become violators next
 EXTRA_SHARE_OF_POOL = 100.0  # the same share for a pool: in effect no limit but the pool's own size
 EXTRA_SHARE_IF_CACHED = 0.05  # the same share where kernel rows are cached, so that another iteration costs little
 LARGEST_TILE = 3072  # variables of the tile that ends a float32 run, with those that rounding may have misplaced
 CORRECTION_RANGE = 500.0  # gradients are corrected in float64 once the violation is below this many times tol
+CHECKED_MEMBERS = 256  # members of a working set whose gradient is compared with the float64 one
 MOST_CORRECTIONS = 6  # corrections of a float32 run before it goes on in float64
 INNER_REDUCTION = 0.1  # factor by which one inner solve reduces the violation
 LAST_REDUCTION = 0.01  # further factor for an inner solve that is likely to be the last one
@@ -232,8 +238,7 @@ class _Run:
         self._entry_seconds: float | None = None
         gram = point.gram
         self._exact = gram.dtype == np.float64  # whether the gradient is exact where it decides anything
-        self._uses_pools = self.whole and gram.n_samples > 4 * TILE and not gram.remembers
-        self._pool_size = max(2 * TILE, int(POOL_SHARE * gram.n_samples))
+        self._uses_pools = self.whole and gram.n_samples > 4 * TILE
 
     # --- the loop -------------------------------------------------------------------------------------------------
 
@@ -248,15 +253,12 @@ class _Run:
                 return Status.CONVERGED
             if ended is not None:
                 return ended
-            extra_share = EXTRA_SHARE_IF_CACHED if self.point.gram.remembers else EXTRA_SHARE
-            members, complete = self._choose(self._tile_size(), iteration, extra_share)
+            members, complete = self._working_set(iteration)
             near = self.violation.value <= (CORRECTION_RANGE * self.tol if complete else self.tol)
             if near and self.whole and not self._exact:
-                moved = self._correct(members, complete)
-            elif complete or not self._uses_pools:
-                moved = self._improve_tile(members, self._target(members, complete))
+                moved = self._correct(members, complete, iteration)
             else:
-                moved = self._improve_pool(self._choose(self._pool_size, iteration, EXTRA_SHARE_OF_POOL)[0])
+                moved = self._improve(members, self._target(members, complete))
             if self.unbounded:
                 return Status.UNBOUNDED
             if not self.point.up_to_date:
@@ -278,8 +280,18 @@ class _Run:
 
     def _tile_size(self) -> int:
         """The size of the next tile: room for all free variables and as many others, as far as possible, because a tile with only
-        some of many free variables takes very many small steps; but no larger than the remaining time allows."""
-        size = min(max(TILE, 2 * self.violation.n_free), LARGEST_TILE)
+        some of many free variables takes very many small steps."""
+        return self._affordable(min(max(TILE, 2 * self.violation.n_free), LARGEST_TILE))
+
+    def _pool_size(self) -> int:
+        gram = self.point.gram
+        if gram.largest_pool < 2 * TILE:
+            return max(2 * TILE, int(POOL_SHARE * gram.n_samples))
+        size = max(2 * TILE, POOL_SHARE_IF_STORED * gram.n_samples, POOL_PER_FREE * self.violation.n_free)
+        return self._affordable(min(int(size), gram.largest_pool))
+
+    def _affordable(self, size: int) -> int:
+        """The given size of a working set, or a smaller one whose kernel matrix can be computed in the remaining time."""
         if not self.control.limits_seconds:
             return size
         if self._entry_seconds is None:
@@ -297,11 +309,34 @@ class _Run:
         last = complete and 2 * self.violation.n_free >= len(members) and self.violation.value <= FAST_FALL * self._last_violation
         return INNER_REDUCTION * max(self.tol, (LAST_REDUCTION if last else 1.0) * self.violation.value)
 
-    def _improve_tile(self, members: Indices, target: float) -> bool:
-        """Minimise over a dense tile; return whether any variable moved."""
+    def _working_set(self, iteration: int) -> tuple[Indices, bool]:
+        extra_share = EXTRA_SHARE_IF_CACHED if self.point.gram.remembers else EXTRA_SHARE
+        members, complete = self._choose(self._tile_size(), iteration, extra_share)
+        if complete or not self._uses_pools:
+            return members, complete
+        return self._choose(self._pool_size(), iteration, EXTRA_SHARE_OF_POOL)
+
+    def _improve(self, members: Indices, target: float) -> bool:
+        """Minimise over a working set: a tile, or a pool if it is larger; return whether any variable moved."""
         part = self.point.take(members)
-        self.minimise(self._fill_tile(members, part.problem.shift), part, target)
+        self._minimise_over(members, part, target)
         return not self.unbounded and self._move(members, part.beta)
+
+    def _minimise_over(self, members: Indices, part: Part, target: float) -> None:
+        """Minimise over a working set, given as `part`, in place. A pool whose kernel matrix is stored is one large tile; another
+        is minimised by this same loop."""
+        if len(members) <= LARGEST_TILE or not self._uses_pools:
+            self.minimise(self._fill_tile(members, part.problem.shift), part, target)
+            return
+        point = self.point.pool(members, part)
+        if point.gram.is_tile:
+            everything = np.arange(len(members), dtype=np.int32)
+            self.minimise(point.gram.tile(everything, part.problem.shift), part, target)
+            return
+        pool = _Run(point, self.backend, None, self.control, target)
+        pool.iterate()
+        self.steps += pool.steps
+        self.lowest_curvature = min(self.lowest_curvature, pool.lowest_curvature)
 
     def _fill_tile(self, members: Indices, shift: Vector | None) -> object:
         begun = time.perf_counter()
@@ -310,39 +345,34 @@ class _Run:
             self._entry_seconds = (time.perf_counter() - begun) / len(members) ** 2
         return tile
 
-    def _improve_pool(self, members: Indices) -> bool:
-        """Minimise over a pool, by the same loop over its members alone; return whether any variable moved."""
-        pool = _Run(self.point.pool(members), self.backend, None, self.control, self._target(members))
-        pool.iterate()
-        self.steps += pool.steps
-        self.lowest_curvature = min(self.lowest_curvature, pool.lowest_curvature)
-        return self._move(members, pool.point.collect().beta)
+    def _correct(self, members: Indices, complete: bool, iteration: int) -> bool:
+        """Make sure that rounding hides no violation: compare the gradient with the float64 one at some of the members. If the
+        difference is negligible, float32 suffices, and the run ends here if the violation is within tol by more than twice that.
 
-    def _correct(self, members: Indices, complete: bool) -> bool:
-        """One step of iterative refinement: from the float64 gradient at `members`, minimise over their tile.
-
-        The float32 tile is good enough for this: it puts the gradient off by its error times the change, which is small. If the
-        members do not include all free variables and violators, the float64 gradient is only compared with the present one.
+        Else, one step of iterative refinement: the gradient is computed anew in float64 at all free variables and violators, and
+        at all others that may be on the wrong side of the level, and the objective is minimised over these. Float32 entries are
+        good enough for this: they put the gradient off by their error times the change, which is small. If these variables are
+        too many, the run goes on in float64.
         """
-        self._corrections += 1
         if not self._has_time_for(2 * len(members) * self.point.sums().n_support):
             self.point.up_to_date = False
             return True
-        exact = self.point.exact(members)
-        error = SAFETY * float(np.abs(exact - self.point.take(members).gradient).max(initial=0.0))
-        if complete and error > NEGLIGIBLE_VIOLATION * self.tol:  # variables outside may be on the wrong side too
-            members = self.point.band(members, self.violation, 2.0 * (self.tol + error))
-            exact = self.point.exact(members) if len(members) <= LARGEST_TILE else exact
-        hopeless = len(members) > LARGEST_TILE or self._corrections > MOST_CORRECTIONS
-        if hopeless or (not complete and error > self.tol):
+        some = np.random.default_rng(iteration).choice(members, min(CHECKED_MEMBERS, len(members)), replace=False)
+        error = float(np.abs(self.point.exact(some) - self.point.take(some).gradient).max(initial=0.0))
+        if error <= NEGLIGIBLE_VIOLATION * self.tol:
+            self._exact = self.violation.value + 2.0 * error <= self.tol
+            return self._exact or self._improve(members, self._target(members, complete))
+        self._corrections += 1
+        most = self._pool_size() if self._uses_pools else LARGEST_TILE
+        members, complete = self._choose(most, iteration, 0.0)
+        members = self.point.band(members, self.violation, 2.0 * (self.tol + SAFETY * error))
+        if not complete or len(members) > most or self._corrections > MOST_CORRECTIONS:
             self.point, self._exact = self.point.in_float64(), True
             return True
-        part = replace(self.point.take(members), gradient=exact)
+        part = replace(self.point.take(members), gradient=self.point.exact(members))
         before = part.beta.copy()
-        if complete and not self.unbounded:
-            target = INNER_REDUCTION * max(self.tol, INNER_REDUCTION * self.violation.value)
-            self.minimise(self._fill_tile(members, part.problem.shift), part, target)
-            self._move(members, part.beta)
+        self._minimise_over(members, part, INNER_REDUCTION * max(self.tol, INNER_REDUCTION * self.violation.value))
+        self._move(members, part.beta)
         self.point.correct(members, part.gradient)
         off = FLOAT32_ENTRY * float(np.linalg.norm(part.beta - before)) * self.largest_diagonal
         self._exact = off <= NEGLIGIBLE_VIOLATION * self.tol

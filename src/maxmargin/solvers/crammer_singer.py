@@ -143,6 +143,7 @@ class _Run:
         """Move the samples `members` to `after`; return whether any of them moved."""
         change = after - self.B[:, members]
         moved = change.any(axis=0)
+        self.gram.expect(members[moved])
         self.gram.accumulate(members[moved], change[:, moved], self.gradient)
         self.B[:, members] = after
         if self.gram.dtype == np.float32:

@@ -25,8 +25,8 @@ from maxmargin.kernels import FEW_FEATURES, Kernel, NamedKernel, Precomputed
 from maxmargin.rounding import UNIT_ROUNDOFF
 from maxmargin.samples import CsrSamples, MatrixSamples, Samples
 
-#: A kernel entry of at most this many multiplications is computed again faster than it is read back from memory.
-CHEAP_ENTRY = 200
+#: A kernel entry of at most this many multiplications is computed again faster than it is written to memory and read back.
+CHEAP_ENTRY = 40
 #: Additions whose rounding errors add up in a sum of native/src/exact_sums.cpp: ADDITIONS_OF_PANELS for sparse samples and for
 #: dense ones with at most MOST_FOR_PANELS features, ADDITIONS_OF_PRODUCTS for the others.
 MOST_FOR_PANELS, ADDITIONS_OF_PANELS, ADDITIONS_OF_PRODUCTS = 256, 12, 56
@@ -44,11 +44,14 @@ class NativeGram(Gram):
         self._chosen = tuple(range(len(segments) - 1))
         self._members: Indices | None = None  # the variables as rows of the compiled matrix; None: all of them, in order
         single = self.dtype == np.float32
-        kept = cache_bytes if _entry_cost(samples) > CHEAP_ENTRY else 0
+        kept = cache_bytes // 2 if _entry_cost(samples) > CHEAP_ENTRY else 0  # one half for rows, the other for a pool
+        self.largest_pool = int((kept / self.dtype.itemsize) ** 0.5)
         self.compiled = (core.Gram32 if single else core.Gram64)(
             compiled_kernel(kernel), pack(samples, self.dtype, centre_for(kernel, samples, self.dtype)), list(segments), kept
         )
-        self._tile: Any = (core.Tile32 if single else core.Tile64)()
+        kind = core.Tile32 if single else core.Tile64
+        self._tile: Any = kind()
+        self._pool: Any = kind()
 
     def __len__(self) -> int:
         return self._edges[-1] if self._members is None else len(self._members)
@@ -96,6 +99,9 @@ class NativeGram(Gram):
         else:
             self.compiled.accumulate_each(self._rows(rows), np.ascontiguousarray(weights), list(self._chosen), out)
 
+    def expect(self, rows: Indices) -> None:
+        self.compiled.expect(self._rows(rows))
+
     def exact_sums(self, rows: Indices, weights: Matrix, at: Indices) -> ExactSums:
         values = np.zeros((len(weights), len(at)))
         rows, at = self._rows(rows), self._rows(at)
@@ -137,6 +143,13 @@ class NativeGram(Gram):
         part._edges, part._chosen, part._members = (0, len(rows)), (0,), None
         return part
 
+    def pool(self, members: Indices) -> Gram:
+        """The matrix over the members, stored as a whole where entries are expensive and there is room for it."""
+        if len(members) > self.largest_pool:
+            return self.subset(members)
+        self.compiled.fill_tile(self._rows(members), self._pool)
+        return MatrixGram(self.kernel, self._pool.array(), None, (0, len(members)), (0,))
+
     def restrict(self, segments: tuple[int, ...]) -> NativeGram:
         part = copy(self)
         part._chosen = segments
@@ -156,8 +169,9 @@ class NativeGram(Gram):
 
 
 class MatrixGram(Gram):
-    """A kernel matrix stored as a whole, or some segments of it: in float64, or in float32 with its float64 version in `exact`.
-    It is never written to, so several threads may read it, each through a restriction of its own."""
+    """A kernel matrix stored as a whole, or some segments of it: in float64, or in float32 with its float64 version in `exact`
+    (a pool has none: it is not asked for exact sums). It is never written to, so several threads may read it, each through a
+    restriction of its own."""
 
     def __init__(
         self,
