@@ -7,10 +7,6 @@
 
 #include "maxmargin/threads.hpp"
 
-#if defined(__x86_64__) || defined(_M_X64)
-#include <immintrin.h>
-#endif
-
 namespace maxmargin {
 namespace {
 
@@ -18,8 +14,8 @@ constexpr int pauses = 300;  // rounds of spinning before a thread offers its pr
 constexpr int yields = 200;  // rounds of that before it goes to sleep
 
 void pause() {
-#if defined(__x86_64__) || defined(_M_X64)
-    _mm_pause();
+#if defined(__GNUC__) && defined(__x86_64__)
+    __builtin_ia32_pause();
 #endif
 }
 

@@ -48,8 +48,10 @@ class Gram(ABC):
     constant: float = 0.0
     #: Whether the tile of all variables costs nothing, because the whole matrix is in memory.
     is_tile: bool = False
-    #: The largest number of variables of which `pool` stores the matrix as a whole; 0 if entries are computed when needed.
+    #: The largest number of variables of which `stored` has the matrix as a whole; 0 if an entry is computed again at less cost.
     largest_pool: int = 0
+    #: Whether entries are so expensive that rows which are used again are kept.
+    keeps_rows: bool = False
 
     @abstractmethod
     def __len__(self) -> int: ...
@@ -101,9 +103,10 @@ class Gram(ABC):
     def subset(self, members: Indices) -> Gram:
         """The matrix over the variables `members`, in that order, without the cached rows."""
 
-    def pool(self, members: Indices) -> Gram:
-        """Like `subset`, for one loop over these variables alone; the memory is used again by the next pool."""
-        return self.subset(members)
+    def stored(self, members: Indices) -> Gram:
+        """Like `subset`, with the matrix stored as a whole, for at most `largest_pool` members. Its memory is used again by the
+        next call."""
+        raise NotImplementedError(f"{type(self).__name__} stores no pools")
 
     @abstractmethod
     def restrict(self, segments: tuple[int, ...]) -> Gram:
@@ -123,7 +126,8 @@ class WrappedGram(Gram):
 
     def __init__(self, inner: Gram) -> None:
         self.inner = inner
-        self.dtype, self.kernel, self.largest_pool = inner.dtype, inner.kernel, inner.largest_pool
+        self.dtype, self.kernel = inner.dtype, inner.kernel
+        self.largest_pool, self.keeps_rows = inner.largest_pool, inner.keeps_rows
 
     def __len__(self) -> int:
         return len(self.inner)
@@ -192,8 +196,8 @@ class DoubledGram(WrappedGram):
     def subset(self, members: Indices) -> Gram:
         return self.inner.subset(self._sample(members))
 
-    def pool(self, members: Indices) -> Gram:
-        return self.inner.pool(self._sample(members))
+    def stored(self, members: Indices) -> Gram:
+        return self.inner.stored(self._sample(members))
 
 
 class AugmentedGram(WrappedGram):
@@ -227,8 +231,8 @@ class AugmentedGram(WrappedGram):
     def subset(self, members: Indices) -> Gram:
         return AugmentedGram(self.inner.subset(members))
 
-    def pool(self, members: Indices) -> Gram:
-        return AugmentedGram(self.inner.pool(members))
+    def stored(self, members: Indices) -> Gram:
+        return AugmentedGram(self.inner.stored(members))
 
 
 class RowCache:

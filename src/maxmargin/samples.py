@@ -48,6 +48,7 @@ class Samples(ABC):
 
     def __init__(self, X: Any, index: Indices | None = None) -> None:
         self.X, self.index = X, index
+        self._norms: list[Vector] = []  # squared norms of all of X, once they are known; shared by all that are taken from it
 
     def __len__(self) -> int:
         return int(self.X.shape[0]) if self.index is None else len(self.index)
@@ -70,7 +71,7 @@ class Samples(ABC):
     def astype(self, dtype: Any) -> Self:
         """The samples in another arithmetic."""
         converted = copy(self)
-        converted.X = self.X.astype(dtype, copy=False)
+        converted.X, converted._norms = self.X.astype(dtype, copy=False), []
         return converted
 
     def places(self, rows: Indices) -> Indices:
@@ -117,9 +118,16 @@ class Samples(ABC):
     def largest_entry(self) -> float:
         """The largest absolute value of an entry."""
 
-    @abstractmethod
     def squared_norms(self) -> Vector:
         """|x|^2 for each sample, in the arithmetic of the container: accurate to at least six digits."""
+        if not self._norms:
+            everything = copy(self)
+            everything.index = None
+            self._norms.append(everything._squared_norms())
+        return self._norms[0] if self.index is None else self._norms[0][self.index]
+
+    @abstractmethod
+    def _squared_norms(self) -> Vector: ...
 
     @property
     @abstractmethod
@@ -133,7 +141,7 @@ class Samples(ABC):
     def around(self, centre: Vector | None) -> Self:
         """The samples less `centre`, for a kernel that does not notice, or a machine that makes up for it."""
         moved = copy(self)
-        moved.centre = centre
+        moved.centre, moved._norms = centre, []
         return moved
 
 
@@ -152,7 +160,7 @@ class DenseSamples(Samples):
     def largest_entry(self) -> float:
         return _largest(self.X)
 
-    def squared_norms(self) -> Vector:
+    def _squared_norms(self) -> Vector:
         rows = self._compared()
         return np.asarray(np.einsum("ij,ij->i", rows, rows), dtype=np.float64)
 
@@ -180,7 +188,7 @@ class CsrSamples(Samples):
     def largest_entry(self) -> float:
         return _largest(self.X.data)
 
-    def squared_norms(self) -> Vector:
+    def _squared_norms(self) -> Vector:
         rows = self.rows
         return np.asarray(rows.multiply(rows).sum(axis=1), dtype=np.float64).ravel()
 
@@ -225,7 +233,7 @@ class MatrixSamples(Samples):
     def largest_entry(self) -> float:
         return _largest(self.X)
 
-    def squared_norms(self) -> Vector:
+    def _squared_norms(self) -> Vector:
         return self.diagonal(None)  # type: ignore[arg-type]
 
     @property

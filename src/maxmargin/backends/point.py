@@ -106,8 +106,9 @@ class Point(ABC):
         """`members`, and all variables whose gradient is within `width` of the measured level."""
 
     @abstractmethod
-    def pool(self, members: Indices, part: Part) -> Self:
-        """The point over `members` alone, whose duals and gradient are those of `part` and are changed in place."""
+    def pool(self, members: Indices, part: Part, stored: bool) -> Self:
+        """The point over `members` alone, whose duals and gradient are those of `part` and are changed in place; its kernel
+        matrix is stored as a whole if asked."""
 
     @abstractmethod
     def in_float64(self) -> Self: ...
@@ -158,8 +159,9 @@ class HostPoint(Point):
         near[members] = True
         return np.flatnonzero(near).astype(np.int32)
 
-    def pool(self, members: Indices, part: Part) -> Self:
-        return type(self)(part.problem, self.gram.pool(members), part.beta, part.gradient)
+    def pool(self, members: Indices, part: Part, stored: bool) -> Self:
+        gram = self.gram.stored(members) if stored else self.gram.subset(members)
+        return type(self)(part.problem, gram, part.beta, part.gradient)
 
     def in_float64(self) -> Self:
         wide, gradient = self.gram.in_float64(), self.problem.linear.copy()

@@ -54,7 +54,7 @@ Indices = NDArray[np.int32]
 
 TILE = 1536  # variables of a working set that is one tile
 POOL_SHARE = 0.125  # size of a pool, as a share of all variables
-POOL_SHARE_IF_STORED = 0.3  # the same share where the kernel matrix of a pool is stored: entries are expensive, memory is not
+POOL_SHARE_IF_STORED = 0.3  # the same share where entries are expensive and the kernel matrix of a pool is stored
 POOL_PER_FREE = 2.0  # least size of a pool that is stored, in units of the number of free variables: it should hold all of them
 EXTRA_SHARE = 0.5  # variables added to a complete working set, as a share of it: those most likely to become violators next
 EXTRA_SHARE_OF_POOL = 100.0  # the same share for a pool: in effect no limit but the pool's own size
@@ -284,11 +284,19 @@ class _Run:
         return self._affordable(min(max(TILE, 2 * self.violation.n_free), LARGEST_TILE))
 
     def _pool_size(self) -> int:
+        gram, n_free = self.point.gram, self.violation.n_free
+        size = max(2.0 * TILE, POOL_SHARE * gram.n_samples)
+        if self._stores_pools:
+            size = max(2.0 * TILE, POOL_PER_FREE * n_free, POOL_SHARE_IF_STORED * gram.n_samples * gram.keeps_rows)
+            size = min(size, gram.largest_pool)
+        return self._affordable(int(size))
+
+    @property
+    def _stores_pools(self) -> bool:
+        """Whether the kernel matrix of a pool is stored: where entries are expensive; and where there are so many free variables
+        that a tile cannot hold them, and moving them in parts would take very many steps."""
         gram = self.point.gram
-        if gram.largest_pool < 2 * TILE:
-            return max(2 * TILE, int(POOL_SHARE * gram.n_samples))
-        size = max(2 * TILE, POOL_SHARE_IF_STORED * gram.n_samples, POOL_PER_FREE * self.violation.n_free)
-        return self._affordable(min(int(size), gram.largest_pool))
+        return gram.largest_pool >= 2 * TILE and (gram.keeps_rows or POOL_PER_FREE * self.violation.n_free > LARGEST_TILE)
 
     def _affordable(self, size: int) -> int:
         """The given size of a working set, or a smaller one whose kernel matrix can be computed in the remaining time."""
@@ -328,8 +336,8 @@ class _Run:
         if len(members) <= LARGEST_TILE or not self._uses_pools:
             self.minimise(self._fill_tile(members, part.problem.shift), part, target)
             return
-        point = self.point.pool(members, part)
-        if point.gram.is_tile:
+        point = self.point.pool(members, part, self._stores_pools and len(members) <= self.point.gram.largest_pool)
+        if point.gram.is_tile:  # stored
             everything = np.arange(len(members), dtype=np.int32)
             self.minimise(point.gram.tile(everything, part.problem.shift), part, target)
             return

@@ -29,7 +29,7 @@ from maxmargin.backends.native.packing import (
     linear_sums,
     pack,
     suitable,
-    without_empty_columns,
+    suitable_together,
 )
 from maxmargin.backends.native.point import NativePoint
 from maxmargin.backends.native.threads import blas_threads_off
@@ -37,7 +37,7 @@ from maxmargin.backends.point import Point
 from maxmargin.formulations import DualProblem
 from maxmargin.gram import BlockGram, Gram, sums_by_blocks
 from maxmargin.kernels import Kernel, NamedKernel
-from maxmargin.samples import CsrSamples, Samples
+from maxmargin.samples import Samples
 
 #: Fewer float64 kernel entries than this are computed in less time than finding a centre takes.
 TOO_FEW_TO_CENTRE = 100_000
@@ -82,11 +82,9 @@ class NativeBackend(Backend):
     def weighted_sums(
         self, kernel: Kernel, support: Samples, queries: Samples, weights: Matrix, groups: NDArray[np.integer]
     ) -> NDArray[np.float64]:
-        if isinstance(support, CsrSamples) != isinstance(queries, CsrSamples) or kernel.name == "laplacian":
-            support, queries = (some.dense() if isinstance(some, CsrSamples) else some for some in (support, queries))
+        support, queries = suitable_together(kernel, support, queries)
         if not can_pack(kernel, support):
             return sums_by_blocks(kernel, support, queries, weights, groups)
-        support, queries = without_empty_columns(support, queries)
         dtype = queries.dtype
         few = dtype == DOUBLE and len(support) * len(queries) <= TOO_FEW_TO_CENTRE
         centre = support.centre if few else centre_for(kernel, support, dtype)

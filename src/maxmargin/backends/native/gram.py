@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from maxmargin.backends.native.core import core
 from maxmargin.backends.native.packing import (
     DOUBLE,
+    SPARSE_COST,
     Indices,
     Matrix,
     Vector,
@@ -27,9 +28,30 @@ from maxmargin.samples import CsrSamples, MatrixSamples, Samples
 
 #: A kernel entry of at most this many multiplications is computed again faster than it is written to memory and read back.
 CHEAP_ENTRY = 40
+#: The same limit for the kernel matrix of a pool, whose entries are read back many times.
+CHEAP_POOL = 16
 #: Additions whose rounding errors add up in a sum of native/src/exact_sums.cpp: ADDITIONS_OF_PANELS for sparse samples and for
 #: dense ones with at most MOST_FOR_PANELS features, ADDITIONS_OF_PRODUCTS for the others.
 MOST_FOR_PANELS, ADDITIONS_OF_PANELS, ADDITIONS_OF_PRODUCTS = 256, 12, 56
+
+
+class _ForProofs:
+    """What exact sums need to know of the samples, computed once for a matrix and all its restrictions."""
+
+    def __init__(self, kernel: Kernel, samples: Samples) -> None:
+        self._kernel, self._samples = kernel, samples
+
+    @cached_property
+    def samples(self) -> Samples:
+        return self._samples.around(centre_for(self._kernel, self._samples, DOUBLE, FEW_FEATURES))
+
+    @cached_property
+    def n_terms(self) -> int:
+        return self._samples.n_terms
+
+    @cached_property
+    def sizes(self) -> Vector | float:
+        return self._samples.sizes(self._kernel)
 
 
 class NativeGram(Gram):
@@ -39,13 +61,16 @@ class NativeGram(Gram):
         self, kernel: Kernel, samples: Samples, dtype: np.dtype[Any], cache_bytes: int, segments: tuple[int, ...]
     ) -> None:
         self.kernel, self._packed, self.dtype = kernel, samples, np.dtype(dtype)
+        self._for_proofs = _ForProofs(kernel, samples)
         self._budget = cache_bytes
         self._edges = segments
         self._chosen = tuple(range(len(segments) - 1))
         self._members: Indices | None = None  # the variables as rows of the compiled matrix; None: all of them, in order
         single = self.dtype == np.float32
-        kept = cache_bytes // 2 if _entry_cost(samples) > CHEAP_ENTRY else 0  # one half for rows, the other for a pool
-        self.largest_pool = int((kept / self.dtype.itemsize) ** 0.5)
+        cost, half = _entry_cost(samples), cache_bytes // 2  # one half for rows, the other for a pool
+        kept = half if cost > CHEAP_ENTRY else 0
+        self.largest_pool = int((half / self.dtype.itemsize) ** 0.5) if cost > CHEAP_POOL else 0
+        self.keeps_rows = kept > 0
         self.compiled = (core.Gram32 if single else core.Gram64)(
             compiled_kernel(kernel), pack(samples, self.dtype, centre_for(kernel, samples, self.dtype)), list(segments), kept
         )
@@ -112,41 +137,27 @@ class NativeGram(Gram):
             return ExactSums(values, doubt, (float(offset[0]), float(offset[1])))
         if not len(rows) or not len(at):
             return ExactSums(values, 0.0)
-        support, queries = self._exact_samples.take(rows), self._exact_samples.take(at)
+        known = self._for_proofs
+        support, queries = known.samples.take(rows), known.samples.take(at)
         packed = pack(support, DOUBLE, support.centre), pack(queries, DOUBLE, support.centre)
         core.exact_sums(compiled_kernel(self.kernel), *packed, np.ascontiguousarray(weights), values)
         panels = isinstance(support, CsrSamples) or support.shape[1] <= MOST_FOR_PANELS or self.kernel.name == "laplacian"
         additions = ADDITIONS_OF_PANELS if panels else ADDITIONS_OF_PRODUCTS
-        error = rounding_of_sums(self.kernel, self._n_terms, self._sizes, rows, weights, at, additions)
+        error = rounding_of_sums(self.kernel, known.n_terms, known.sizes, rows, weights, at, additions)
         if self.kernel.shift_invariant:
             error = error + rounding_of_distances(self.kernel, support, queries, weights)
         return ExactSums(values, error)
 
-    @cached_property
-    def _exact_samples(self) -> Samples:
-        return self._packed.around(centre_for(self.kernel, self._packed, DOUBLE, FEW_FEATURES))
-
-    @cached_property
-    def _n_terms(self) -> int:
-        return self._packed.n_terms
-
-    @cached_property
-    def _sizes(self) -> Vector | float:
-        return self._packed.sizes(self.kernel)
-
     def subset(self, members: Indices) -> NativeGram:
         rows = self._rows(members)
         part = copy(self)
-        for name in ("_diagonal", "_exact_samples", "_sizes"):
-            vars(part).pop(name, None)
+        vars(part).pop("_diagonal", None)
         part._packed, part.compiled = self._packed.take(rows), self.compiled.subset(rows)
+        part._for_proofs = _ForProofs(self.kernel, part._packed)
         part._edges, part._chosen, part._members = (0, len(rows)), (0,), None
         return part
 
-    def pool(self, members: Indices) -> Gram:
-        """The matrix over the members, stored as a whole where entries are expensive and there is room for it."""
-        if len(members) > self.largest_pool:
-            return self.subset(members)
+    def stored(self, members: Indices) -> Gram:
         self.compiled.fill_tile(self._rows(members), self._pool)
         return MatrixGram(self.kernel, self._pool.array(), None, (0, len(members)), (0,))
 
@@ -289,6 +300,7 @@ def _padded(n: int, dtype: np.dtype[Any]) -> NDArray[Any]:
 
 
 def _entry_cost(samples: Samples) -> float:
-    """The number of multiplications for a kernel entry."""
-    X = samples.X
-    return float(X.nnz / max(1, X.shape[0]) if isinstance(samples, CsrSamples) else X.shape[1])
+    """The cost of a kernel entry, in multiplications of dense samples."""
+    if not isinstance(samples, CsrSamples):
+        return float(samples.X.shape[1])
+    return SPARSE_COST * samples.X.nnz / max(1, samples.X.shape[0])

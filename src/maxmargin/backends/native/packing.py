@@ -19,9 +19,15 @@ Indices = NDArray[np.int32]
 DOUBLE = np.dtype(np.float64)
 NO_CENTRE = np.empty(0)  # in place of a centre: the samples are not centred
 NO_SAMPLES = np.empty(0, dtype=np.int32)
-#: CSR data of at least this density, and not too wide, is worked on as dense rows.
-DENSE_ENOUGH = 0.3
+#: A value of a sparse sample costs as much as this many of a dense one.
+SPARSE_COST = 2.0
+#: Data of at least this density, and not too wide, is worked on as dense rows.
+DENSE_ENOUGH = 0.25
+#: CSR data with more columns than this stays sparse; dense data with fewer columns, and fewer samples, stays dense.
 WIDEST_DENSE = 4096
+NARROWEST_SPARSE = 16
+WORTH_CONVERTING = 64
+SAMPLES_FOR_DENSITY = 256
 #: CSR samples with more columns than this for each stored value have mostly empty columns, which are left out.
 MOST_COLUMNS_PER_VALUE = 4
 
@@ -47,14 +53,39 @@ def compiled_kernel(kernel: Kernel) -> Any:
 
 
 def suitable(kernel: Kernel, samples: Samples) -> Samples:
-    """The samples as dense rows or as CSR, whichever is faster. CSR becomes dense if it is nearly dense, or if the kernel needs
-    Manhattan distances; else it loses its empty columns, if there are very many."""
+    """The samples as dense rows or as CSR, whichever is faster, whatever container they came in. CSR loses its empty columns, if
+    there are very many."""
+    if isinstance(samples, DenseSamples):
+        return _as_csr(samples) if _mostly_zeros(kernel, samples) else samples
     if not isinstance(samples, CsrSamples):
         return samples
-    density = samples.X.nnz / max(1, samples.X.shape[0] * samples.X.shape[1])
-    if kernel.name == "laplacian" or (density >= DENSE_ENOUGH and samples.shape[1] <= WIDEST_DENSE):
+    n, d = samples.X.shape
+    if kernel.name == "laplacian" or (samples.X.nnz >= DENSE_ENOUGH * n * d and d <= WIDEST_DENSE):
         return samples.dense()
     return without_empty_columns(samples)[0]
+
+
+def suitable_together(kernel: Kernel, *sets: Samples) -> list[Samples]:
+    """Several sets of samples, all as dense rows or all as CSR. They are CSR if all are, or become so because all have mostly
+    zeros."""
+    if all(isinstance(some, DenseSamples) and _mostly_zeros(kernel, some) for some in sets):
+        sets = tuple(_as_csr(some) for some in sets)
+    if kernel.name == "laplacian" or not all(isinstance(some, CsrSamples) for some in sets):
+        return [some.dense() if isinstance(some, CsrSamples) else some for some in sets]
+    return without_empty_columns(*sets)
+
+
+def _mostly_zeros(kernel: Kernel, samples: Samples) -> bool:
+    """Whether dense samples have so few values other than zero, judged by some of them, that CSR is faster."""
+    if samples.centre is not None or kernel.name == "laplacian" or samples.X.ndim != 2 or len(samples) < WORTH_CONVERTING:
+        return False
+    n, d = samples.shape
+    some = samples.take(np.arange(0, n, max(1, n // SAMPLES_FOR_DENSITY))).rows
+    return d >= NARROWEST_SPARSE and np.count_nonzero(some) < DENSE_ENOUGH * some.size
+
+
+def _as_csr(samples: Samples) -> CsrSamples:
+    return CsrSamples(sp.csr_array(samples.X), samples.index)
 
 
 def without_empty_columns(*sets: Samples) -> list[Samples]:
