@@ -64,7 +64,8 @@ class Samples(ABC):
 
     def take(self, rows: NDArray[np.integer]) -> Self:
         """The samples `rows`, in that order."""
-        chosen = copy(self)
+        chosen = object.__new__(type(self))  # several times faster than copy(self), and small problems take samples often
+        vars(chosen).update(vars(self))
         chosen.index = (rows if self.index is None else self.index[rows]).astype(np.int32, copy=False)
         return chosen
 

@@ -81,8 +81,8 @@ class NativeGram(Gram):
     def __len__(self) -> int:
         return self._edges[-1] if self._members is None else len(self._members)
 
-    @property
-    def samples(self) -> Samples:
+    @cached_property
+    def samples(self) -> Samples:  # type: ignore[override]
         return self._packed if self._members is None else self._packed.take(self._members)
 
     @property
@@ -151,7 +151,8 @@ class NativeGram(Gram):
     def subset(self, members: Indices) -> NativeGram:
         rows = self._rows(members)
         part = copy(self)
-        vars(part).pop("_diagonal", None)
+        for name in ("_diagonal", "samples"):
+            vars(part).pop(name, None)
         part._packed, part.compiled = self._packed.take(rows), self.compiled.subset(rows)
         part._for_proofs = _ForProofs(self.kernel, part._packed)
         part._edges, part._chosen, part._members = (0, len(rows)), (0,), None
@@ -163,6 +164,7 @@ class NativeGram(Gram):
 
     def restrict(self, segments: tuple[int, ...]) -> NativeGram:
         part = copy(self)
+        vars(part).pop("samples", None)
         part._chosen = segments
         part._members = np.concatenate([np.arange(self._edges[s], self._edges[s + 1], dtype=np.int32) for s in segments])
         return part
@@ -303,4 +305,5 @@ def _entry_cost(samples: Samples) -> float:
     """The cost of a kernel entry, in multiplications of dense samples."""
     if not isinstance(samples, CsrSamples):
         return float(samples.X.shape[1])
-    return SPARSE_COST * samples.X.nnz / max(1, samples.X.shape[0])
+    n_values, n_samples = int(samples.X.nnz), int(samples.X.shape[0])
+    return SPARSE_COST * n_values / max(1, n_samples)
