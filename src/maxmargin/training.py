@@ -205,6 +205,9 @@ def train_each(
     """Solve several problems over one kernel matrix and yield their solutions with certificates, in their order. The arguments
     are those of `solve_each`."""
     first = cases[0].job.control.machine if cases else 0
+    if len(cases) > 1:  # what one machine has no further use for, another one may need
+        for case in cases:
+            case.gram.expect(np.arange(len(case.gram), dtype=np.int32))
     claims = solve_each(choice, [case.job for case in cases], options, orders)
     for number, (case, claim) in enumerate(zip(cases, claims, strict=True), first):
         yield settle(choice, case, claim)

@@ -179,7 +179,7 @@ class KernelMachine(ShownInNotebooks, Portable, CallbackSupportMixin, NestedPara
         asked for and makes no difference to the machine."""
         reach = self._reach(samples)
         exact = max(reach) > LARGEST_IN_FLOAT32 or max(map(len, task.problems)) <= SMALL or self._is_steep(reach[0])
-        budget = validation.cache_bytes(self.cache_size, enough=8 * len(samples) ** 2)
+        budget = validation.cache_bytes(self.cache_size, enough=16 * len(samples) ** 2)  # float64 rows, and a pool
         if task.order is not None and (task.order[1:] < task.order[:-1]).any():
             samples = samples.take(task.order)
         if centred and self.kernel_.explicit and task.balanced:
