@@ -1,8 +1,10 @@
 """Side-by-side measurements of maxmargin and its peers: ``python -m benchmarks --help``.
 
-sets.py         which problems, in which groups
+cases.py        which problems, in which groups: sets with their scaling, container and settings
+sets.py         the data of a case
 contestants.py  which libraries, and how each gets its data
 worker.py       one measurement in a fresh process
+limit.py        the least time that checking a solution takes, by BLAS
 truth.py        the true float64 duality gap of any model
 turns.py        measurements in fresh processes, contestants by turns, for the commands that are not races of fits
 race.py         all contestants on one problem, interleaved and repeated

@@ -11,24 +11,23 @@ import signal
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+from .cases import Case
+
 EPSILON = 0.1  # epsilon of regression, for standardised targets
 CALL_SECONDS = 1.0  # calls are repeated within a process for this long
+LIMIT_CALLS = 5
 
 
 @dataclass(frozen=True)
 class Task:
     contestant: str
     layout: str
-    set: str
-    machine: str
-    C: float | None
-    nu: float | None
-    cache_megabytes: int | None
+    case: Case
     data: str | None
     threads: int
     fits: int
@@ -43,8 +42,16 @@ class Task:
 
     def parameters(self, C: float, gamma: float) -> dict[str, float]:
         """The parameters, which have the same names in every library: nu, or C (and for regression epsilon)."""
-        price = {"C": C} if self.nu is None else {"nu": self.nu}
-        return price | {"gamma": gamma} | ({"epsilon": EPSILON} if self.machine == "SVR" else {})
+        price = {"C": C} if self.case.nu is None else {"nu": self.case.nu}
+        return price | {"gamma": gamma} | ({"epsilon": EPSILON} if self.case.machine == "SVR" else {})
+
+    def as_json(self) -> str:
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> "Task":
+        values = json.loads(text)
+        return cls(**values | {"case": Case(**values["case"])})
 
 
 def keep_to_cores(threads: int) -> None:
@@ -61,16 +68,17 @@ def measure(task: Task) -> dict[str, Any]:
     from scipy.sparse import issparse
 
     from .contestants import CONTESTANTS, OURS
+    from .limit import limit_of
     from .sets import problem
 
     contestant = CONTESTANTS[task.contestant]
     warm_up(contestant, task)
     memory_before = resident_megabytes()
 
-    given = problem(task.set, task.C, task.folder)
+    given = problem(task.case, task.folder)
     X, X_test = contestant.takes(given.X, task.layout), contestant.takes(given.X_test, task.layout)
     data_megabytes = (bytes_of(X) + bytes_of(X_test)) / 1e6
-    machine = contestant.machine(task.machine, task.cache_megabytes, **task.parameters(given.C, given.gamma))
+    machine = contestant.machine(task.case.machine, task.case.cache_megabytes, **task.parameters(given.C, given.gamma))
     if hasattr(machine, "prepare"):
         machine.prepare(X, given.y)
     watched: list[tuple[float, float]] = []  # what the progress bar shows: seconds and share of the work done
@@ -87,15 +95,15 @@ def measure(task: Task) -> dict[str, Any]:
         "fit": min(fit),
         "fits": len(fit),
         "predict": min(predict),
-        "score": score(task.machine, machine.predict(X_test), given.y_test),
+        "score": score(task.case.machine, machine.predict(X_test), given.y_test),
         "support_vectors": len(machine.support_),
         "peak_megabytes": peak,
         "own_megabytes": peak - memory_before,
         "data_megabytes": data_megabytes,
     }
     if task.contestant == OURS:
-        values = getattr(machine, "decision_function", machine.predict)
-        measured["limit"] = min(seconds_of(lambda: values(X), task.predicts, task.seconds))
+        limit = limit_of(given.X, machine.support_, given.gamma, task.threads)
+        measured["limit"] = min(seconds_of(limit, LIMIT_CALLS, task.seconds))
         measured["certified_gap"] = float(machine.certificate_.relative_gap)
         measured["certificate_share"] = machine.certificate_.seconds / machine.fit_seconds_
         measured["status"] = str(machine.status_)
@@ -114,10 +122,10 @@ def judge(task: Task) -> dict[str, Any]:
     from .sets import problem
     from .truth import Duals, truth_about
 
-    given = problem(task.set, task.C, task.folder)
+    given = problem(task.case, task.folder)
     with np.load(task.model) as saved:
         duals = Duals(saved["support"], saved["n_support"], saved["dual_coef"])
-    truth = truth_about(task.machine, given.X, given.y, duals, **task.parameters(given.C, given.gamma))
+    truth = truth_about(task.case.machine, given.X, given.y, duals, **task.parameters(given.C, given.gamma))
     return {
         "primal": truth.primal,
         "dual": truth.dual,
@@ -136,8 +144,8 @@ def warm_up(contestant: Any, task: Task) -> None:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, 8))
     X = contestant.takes(csr_matrix(X) if task.layout == "csr" else X, task.layout)
-    y = rng.normal(size=300) if task.machine == "SVR" else np.arange(300) % (2 if task.machine == "NuSVC" else 3)
-    machine = contestant.machine(task.machine, None, **task.parameters(C=1.0, gamma=0.1))
+    y = rng.normal(size=300) if task.case.machine == "SVR" else np.arange(300) % (2 if task.case.machine == "NuSVC" else 3)
+    machine = contestant.machine(task.case.machine, None, **task.parameters(C=1.0, gamma=0.1))
     if hasattr(machine, "prepare"):
         machine.prepare(X, y)
     machine.fit(X, y).predict(X)
@@ -199,6 +207,6 @@ def reset_peak() -> None:
 
 if __name__ == "__main__":
     verb, task_json = sys.argv[1:]
-    task = Task(**json.loads(task_json))
+    task = Task.from_json(task_json)
     keep_to_cores(task.threads)
     print(json.dumps({"measure": measure, "judge": judge}[verb](task)))
