@@ -6,11 +6,14 @@ The routine is frozen and shares nothing with the library: a faster library does
     K[all, SV] = exp(A Bᵀ),   A = [2γX, −γ‖x‖², 1] for all samples,   B = [X, 1, −γ‖x‖²] for the support vectors
 
 in blocks that fit into the cache of a core: for each one sgemm and one exp, in place, in a buffer that is reused; a thread for
-each core. Sparse data become dense. A and B are made before the clock starts.
+each core. Which shape of a block is fastest depends on the machine, its load and the number of columns, so each case is timed
+with several shapes and the fastest call counts: a slow limit would flatter the library. Sparse data become dense. A and B are
+made before the clock starts.
 """
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from time import perf_counter
 from typing import Any
 
@@ -20,25 +23,26 @@ from scipy.sparse import issparse
 from threadpoolctl import threadpool_limits
 
 Matrix = NDArray[np.float32]
-ROWS, COLUMNS = 512, 512  # of a block: 1 MB
-CALLS, SECONDS = 10, 1.0  # at most so many calls, in about this time
+SHAPES = ((1024, 256), (512, 128), (512, 512))  # rows and columns of a block: at most 1 MB
+CALLS, SECONDS = 10, 1.0  # at most so many calls for each shape, in about this time; at least one
 
 
 def limit_of(X: Any, support: NDArray[Any], gamma: float, threads: int) -> float:
     """The seconds of the fastest call for these samples."""
     A, B = factors(X, support, gamma)
-
-    def compute(thread: int) -> None:
-        for _ in blocks(A, B, thread, threads):
-            pass
-
+    taken: list[float] = []
     with threadpool_limits(1), ThreadPoolExecutor(threads) as pool:  # BLAS itself gets one thread in each of ours
-        taken: list[float] = []
-        while len(taken) < CALLS and (len(taken) < 2 or sum(taken) < SECONDS):  # the first call also starts the threads
-            start = perf_counter()
-            list(pool.map(compute, range(threads)))
-            taken.append(perf_counter() - start)
+        while len(taken) < CALLS * len(SHAPES) and sum(taken) < SECONDS:
+            for shape in SHAPES:
+                start = perf_counter()
+                list(pool.map(partial(compute, A, B, shape, threads), range(threads)))
+                taken.append(perf_counter() - start)
     return min(taken)
+
+
+def compute(A: Matrix, B: Matrix, shape: tuple[int, int], threads: int, thread: int) -> None:
+    for _ in blocks(A, B, shape, threads, thread):
+        pass
 
 
 def factors(X: Any, support: NDArray[Any], gamma: float) -> tuple[Matrix, Matrix]:
@@ -50,12 +54,14 @@ def factors(X: Any, support: NDArray[Any], gamma: float) -> tuple[Matrix, Matrix
     return A.astype(np.float32), B.astype(np.float32)
 
 
-def blocks(A: Matrix, B: Matrix, thread: int, threads: int) -> Iterator[tuple[int, int, Matrix]]:
+def blocks(A: Matrix, B: Matrix, shape: tuple[int, int], threads: int, thread: int) -> Iterator[tuple[int, int, Matrix]]:
     """This thread's share of exp(A Bᵀ): the first row and column of each block, and the block, which the next one overwrites."""
-    buffer = np.empty(ROWS * COLUMNS, dtype=np.float32)
-    for row in range(thread * ROWS, len(A), threads * ROWS):
-        for column in range(0, len(B), COLUMNS):
-            left, right = A[row : row + ROWS], B[column : column + COLUMNS].T
+    rows, columns = shape
+    first, end = (len(A) * number // threads for number in (thread, thread + 1))
+    buffer = np.empty(rows * columns, dtype=np.float32)
+    for row in range(first, end, rows):
+        for column in range(0, len(B), columns):
+            left, right = A[row : min(row + rows, end)], B[column : column + columns].T
             block = buffer[: len(left) * right.shape[1]].reshape(len(left), -1)
             np.matmul(left, right, out=block)
             np.exp(block, out=block)
