@@ -1,8 +1,9 @@
 """The data of a case: its set, scaled and in its container.
 
 A data folder holds ``load.py``, where ``load(name)`` gives X, y, X_test, y_test and ``SETS[name]`` (classes) or
-``REGRESSION[name]`` (targets, which are standardised here) begins with C, gamma. Without it, scikit-learn's own and generated
-sets stand in, so that the command runs anywhere.
+``REGRESSION[name]`` (targets, which are standardised here) begins with C, gamma. A folder without ``load.py`` holds the training
+sets that `pack` wrote, one file each. Without a folder, scikit-learn's own and generated sets stand in, so that the command runs
+anywhere.
 """
 
 import importlib.util
@@ -15,6 +16,8 @@ import numpy as np
 from scipy.sparse import csr_matrix, issparse
 
 from .cases import Case
+
+LARGEST_TABLE = 2**16  # indices of two bytes
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,8 @@ class Problem:
 def problem(case: Case, data: Path | None) -> Problem:
     """The data and settings of a case; the set comes from the data folder if it is there, else from scikit-learn."""
     found = stored(case.set, data) or bundled(case.set)
+    if case.rows is not None and case.rows > len(found.y):
+        raise SystemExit(f"set {case.set!r}, rows={case.rows}: the training set has only {len(found.y)}; ask for fewer")
     X, y = found.X[: case.rows], found.y[: case.rows]
     X, X_test = scaled(case.scaling, X, found.X_test)
     C, gamma = (own if given is None else given for own, given in ((found.C, case.C), (found.gamma, case.gamma)))
@@ -40,6 +45,8 @@ def stored(name: str, data: Path | None) -> Problem | None:
     """The set with this name in the data folder. ``mnist-parity`` is mnist with two classes, the even and the odd digits."""
     if data is None:
         return None
+    if not (data / "load.py").exists():
+        return packed(name, data)
     store = module_at(data / "load.py")
     settings = store.SETS | store.REGRESSION
     source = name.removesuffix("-parity")
@@ -52,6 +59,26 @@ def stored(name: str, data: Path | None) -> Problem | None:
     if name in store.REGRESSION:
         y, y_test = standardised(y, y_test)
     return Problem(X, y, X_test, y_test, C, gamma)
+
+
+def pack(given: Problem, path: Path) -> None:
+    """Write the training set to a small file, without loss: where its distinct values are few, as a table and indices into it."""
+    X = in_container(given.X, "dense")
+    values = np.unique(X)
+    samples = {"X": X}
+    if len(values) <= LARGEST_TABLE:
+        samples = {"values": values, "indices": np.searchsorted(values, X).astype(np.min_scalar_type(len(values) - 1))}
+    np.savez_compressed(path, y=given.y, C=given.C, gamma=given.gamma, **samples)
+
+
+def packed(name: str, folder: Path) -> Problem | None:
+    """The set that `pack` wrote under this name; its test set is empty."""
+    path = folder / f"{name}.npz"
+    if not path.exists():
+        return None
+    with np.load(path) as file:
+        X, y = file["X"] if "X" in file else file["values"][file["indices"]], file["y"]
+        return Problem(X, y, X[:0], y[:0], float(file["C"]), float(file["gamma"]))
 
 
 def scaled(scaling: str, train: Any, test: Any) -> tuple[Any, Any]:

@@ -1,4 +1,4 @@
-"""The work of a fresh process: ``measure`` one contestant on one problem, or ``judge`` the model that it saved.
+"""The work of a fresh process: ``measure`` one contestant on one problem, ``judge`` the model that it saved, or time its ``fit``.
 
     python -m benchmarks.worker measure '{"contestant": …}'      # a Task as JSON; prints what was measured as JSON
 
@@ -20,6 +20,7 @@ from .cases import Case
 
 EPSILON = 0.1  # epsilon of regression, for standardised targets
 CALL_SECONDS = 1.0  # calls are repeated within a process for this long
+TIME_LIMIT = 900.0  # seconds after which the process of a fit ends
 
 
 @dataclass(frozen=True)
@@ -29,11 +30,11 @@ class Task:
     case: Case
     data: str | None
     threads: int
-    fits: int
-    predicts: int
-    seconds: float
-    limit: float
-    model: str
+    fits: int = 1  # at most so many in a process, as long as they take less than ``seconds``
+    predicts: int = 1
+    seconds: float = CALL_SECONDS
+    limit: float = TIME_LIMIT
+    model: str = ""  # the file for the model, which ``fit`` does not write
 
     @property
     def folder(self) -> Path | None:
@@ -55,10 +56,28 @@ class Task:
 
 def keep_to_cores(threads: int) -> None:
     """Restrict this process to the first cores: affinity binds TBB and OpenMP, environment variables bind BLAS libraries."""
-    for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-        os.environ[variable] = str(threads)
+    use_threads(threads)
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])
+
+
+def use_threads(threads: int) -> None:
+    """Let OpenMP and the BLAS libraries start so many threads, on whatever cores the system chooses."""
+    for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ[variable] = str(threads)
+
+
+def fit(task: Task) -> dict[str, Any]:
+    """Time only the fit, after a warm-up."""
+    from .contestants import CONTESTANTS
+    from .sets import problem
+
+    contestant = CONTESTANTS[task.contestant]
+    warm_up(contestant, task)
+    given = problem(task.case, task.folder)
+    machine, X = ready_to_fit(contestant, task, given)
+    taken = seconds_of_fits(machine, X, given.y, task)
+    return {"fit": min(taken), "fits": len(taken), "support_vectors": len(machine.support_)}
 
 
 def measure(task: Task) -> dict[str, Any]:
@@ -75,24 +94,20 @@ def measure(task: Task) -> dict[str, Any]:
     memory_before = resident_megabytes()
 
     given = problem(task.case, task.folder)
-    X, X_test = contestant.takes(given.X, task.layout), contestant.takes(given.X_test, task.layout)
+    machine, X = ready_to_fit(contestant, task, given)
+    X_test = contestant.takes(given.X_test, task.layout)
     data_megabytes = (bytes_of(X) + bytes_of(X_test)) / 1e6
-    machine = contestant.machine(task.case.machine, task.case.cache_megabytes, **task.parameters(given.C, given.gamma))
-    if hasattr(machine, "prepare"):
-        machine.prepare(X, given.y)
     watched: list[tuple[float, float]] = []  # what the progress bar shows: seconds and share of the work done
     if task.contestant == OURS and task.fits == 1:
         machine.set_params(callbacks=[lambda progress: watched.append((progress.seconds, progress.fraction))])
 
     reset_peak()
-    end_process_after(task.limit)
-    fit = seconds_of(lambda: machine.fit(X, given.y), task.fits, task.seconds)
-    end_process_after(0)
+    fits = seconds_of_fits(machine, X, given.y, task)
     peak = peak_megabytes()
     predict = seconds_of(lambda: machine.predict(X_test), task.predicts, task.seconds)
     measured: dict[str, Any] = {
-        "fit": min(fit),
-        "fits": len(fit),
+        "fit": min(fits),
+        "fits": len(fits),
         "predict": min(predict),
         "score": score(task.case.machine, machine.predict(X_test), given.y_test),
         "support_vectors": len(machine.support_),
@@ -111,6 +126,23 @@ def measure(task: Task) -> dict[str, Any]:
     dual_coef = machine.dual_coef_.toarray() if issparse(machine.dual_coef_) else machine.dual_coef_
     np.savez(task.model, support=machine.support_, n_support=machine.n_support_, dual_coef=dual_coef)
     return measured
+
+
+def ready_to_fit(contestant: Any, task: Task, given: Any) -> tuple[Any, Any]:
+    """The machine of this task, and the samples in the form that the contestant gets."""
+    X = contestant.takes(given.X, task.layout)
+    machine = contestant.machine(task.case.machine, task.case.cache_megabytes, **task.parameters(given.C, given.gamma))
+    if hasattr(machine, "prepare"):
+        machine.prepare(X, given.y)
+    return machine, X
+
+
+def seconds_of_fits(machine: Any, X: Any, y: Any, task: Task) -> list[float]:
+    """The duration of each fit; the process ends if they exceed the time limit."""
+    end_process_after(task.limit)
+    taken = seconds_of(lambda: machine.fit(X, y), task.fits, task.seconds)
+    end_process_after(0)
+    return taken
 
 
 def judge(task: Task) -> dict[str, Any]:
@@ -207,4 +239,4 @@ if __name__ == "__main__":
     verb, task_json = sys.argv[1:]
     task = Task.from_json(task_json)
     keep_to_cores(task.threads)
-    print(json.dumps({"measure": measure, "judge": judge}[verb](task)))
+    print(json.dumps({"measure": measure, "judge": judge, "fit": fit}[verb](task)))
