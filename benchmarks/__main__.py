@@ -12,9 +12,9 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from .cases import ENTRANTS, FULL, cases, chosen
 from .contestants import CONTESTANTS, Contestant
 from .race import Rules, race
-from .sets import ENTRANTS, FULL, Case, cases
 from .tables import markdown, report
 from .verdicts import BARS, Results, Verdict, verdict
 
@@ -30,17 +30,18 @@ def main() -> None:
         statistic=options.statistic,
         patience=options.patience,
         limit=options.limit,
+        hopeless=options.hopeless,
         unjudged=tuple(options.no_gap),
     )
     plan = cases(options.data)
-    chosen = [case for case in plan if chosen_by(options, case)]
-    if not chosen:
+    selected = chosen(options.data, options.groups, options.sets)
+    if not selected:
         sys.exit(f"nothing to run; groups: {names(case.group for case in plan)}; sets: {names(case.set for case in plan)}")
     entrants = [CONTESTANTS[name] for name in options.contestants if installed(CONTESTANTS[name])]
 
     results: Results = {}
     with tempfile.TemporaryDirectory() as folder:
-        for case in chosen:
+        for case in selected:
             allowed = [one for one in entrants if one.name in ENTRANTS.get(case.group, CONTESTANTS)]
             results[case] = race(case, allowed, rules, Path(folder))
     judged = [verdict(bar, results, plan) for bar in BARS]
@@ -58,13 +59,14 @@ def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("--data", type=Path, help="folder with load.py and its sets; without it, scikit-learn's own sets")
     parser.add_argument("--groups", nargs="+", metavar="GROUP", help=f"only these groups: {names(case.group for case in FULL)}")
-    parser.add_argument("--sets", nargs="+", metavar="SET", help="only these sets, such as spambase magic")
+    parser.add_argument("--sets", nargs="+", metavar="SET", help="only these sets or cases, such as magic 'covtype 20000'")
     parser.add_argument("--contestants", nargs="+", choices=CONTESTANTS, default=list(CONTESTANTS))
     parser.add_argument("--threads", type=int, default=2, help="cores each process may use (default 2)")
     parser.add_argument("--repeats", type=int, default=3, help="processes for each contestant and set (default 3)")
     parser.add_argument("--statistic", choices=("best", "median"), default="best", help="which repeat counts (default best)")
     parser.add_argument("--patience", type=float, default=20, help="do not repeat contestants slower than this many seconds")
     parser.add_argument("--limit", type=float, default=900, help="seconds after which a fit is stopped (default 900)")
+    parser.add_argument("--hopeless", type=float, metavar="TIMES", help="stop a peer at so many times the fastest one's seconds")
     parser.add_argument("--no-gap", nargs="+", metavar="SET", default=[], help="do not compute the true gap on these sets")
     parser.add_argument("--json", type=Path, help="write all results to this file")
     parser.add_argument("--markdown", type=Path, help="write the README's tables to this file")
@@ -72,10 +74,6 @@ def parse() -> argparse.Namespace:
     if options.data and not (options.data / "load.py").exists():
         parser.error(f"--data {options.data}: no load.py there (leave --data away to use scikit-learn's own sets)")
     return options
-
-
-def chosen_by(options: argparse.Namespace, case: Case) -> bool:
-    return (not options.groups or case.group in options.groups) and (not options.sets or case.set in options.sets)
 
 
 def installed(contestant: Contestant) -> bool:

@@ -43,9 +43,10 @@ def measure(name: str, who: str, options: argparse.Namespace) -> Scores:
     from sklearn.metrics import brier_score_loss, log_loss
     from sklearn.preprocessing import StandardScaler
 
+    from .cases import Case
     from .sets import problem
 
-    given = problem(name, None, options.data)
+    given = problem(Case("", name), options.data)
     dtype = np.float64 if who == "scikit-learn" else given.X.dtype  # scikit-learn works in float64
     scaler = StandardScaler().fit(given.X)
     X, X_test = (np.ascontiguousarray(scaler.transform(part), dtype=dtype) for part in (given.X, given.X_test))

@@ -6,7 +6,10 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.sparse import csr_matrix, issparse
+from scipy.sparse import csr_matrix
+
+from .cases import Case
+from .sets import in_container
 
 TOLERANCE = 1e-3
 PEER_CACHE_MEGABYTES = 200  # scikit-learn's default
@@ -16,21 +19,26 @@ PEER_CACHE_MEGABYTES = 200  # scikit-learn's default
 class Contestant:
     """A library, and the form in which it gets its data.
 
-    ``dtype`` None keeps the array as the set stores it. ``layouts`` are tried in turn on sparse sets, and the faster counts.
+    ``dtype`` None keeps the dtype of the set. ``layouts`` are tried in turn on sets with many zeros, and the faster counts; None
+    takes the container of the case.
     """
 
     name: str
     module: str
     dtype: str | None
-    layouts: tuple[str, ...]
+    layouts: tuple[str, ...] | None
     machine: Callable[..., Any]  # makes a machine from its kind, a cache in MB or None, and its parameters
 
     def is_installed(self) -> bool:
         return importlib.util.find_spec(self.module.partition(".")[0]) is not None
 
+    def layouts_for(self, case: Case) -> tuple[str, ...]:
+        if self.layouts is None:
+            return (case.layout,)
+        return self.layouts if case.has_many_zeros else ("dense",)
+
     def takes(self, X: Any, layout: str) -> Any:
-        if issparse(X) and layout == "dense":
-            X = X.toarray()
+        X = in_container(X, layout)
         return X if self.dtype is None else X.astype(self.dtype)
 
 
@@ -103,7 +111,7 @@ OURS = "maxmargin"
 CONTESTANTS = {
     contestant.name: contestant
     for contestant in (
-        Contestant(OURS, "maxmargin", None, ("csr",), maxmargin),
+        Contestant(OURS, "maxmargin", None, None, maxmargin),
         Contestant("intelex-float32", "sklearnex", "float32", ("dense", "csr"), intelex),
         Contestant("intelex-float64", "sklearnex", "float64", ("dense", "csr"), intelex),
         Contestant("scikit-learn", "sklearn", "float64", ("csr", "dense"), scikit_learn),

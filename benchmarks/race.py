@@ -1,23 +1,23 @@
 """Runs the contestants on one problem, interleaved, each measurement in a fresh process."""
 
-import json
 import signal
 import subprocess
 import sys
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 from time import perf_counter
 from typing import Any
 
-from .contestants import Contestant
-from .sets import SPARSE, Case
+from .cases import Case
+from .contestants import OURS, Contestant
 from .turns import in_fresh_process
 from .worker import CALL_SECONDS, Task
 
 WORKER = "benchmarks.worker"
 SMALL_CALLS = 300  # calls per process where one takes less than a millisecond
 PREDICT_CALLS = 5
+SHORT = 5.0  # seconds that a fit may always take
 CLEARLY_SLOWER = 1.5  # a layout this many times slower than the library's fastest one is not repeated
 
 
@@ -31,6 +31,7 @@ class Rules:
     statistic: str
     patience: float
     limit: float
+    hopeless: float | None
     unjudged: tuple[str, ...]
 
     def summarise(self, values: list[float]) -> float:
@@ -47,6 +48,7 @@ class Entry:
     truth: dict[str, Any] = field(default_factory=dict)
     failure: str | None = None
     timed_out: bool = False
+    stopped_after: float = 0.0
     seconds: float = 0.0
 
     @property
@@ -59,13 +61,13 @@ def race(case: Case, contestants: list[Contestant], rules: Rules, folder: Path) 
 
     The second round is for all: now and then a process runs a hundred times slower than usual, which a single run would not show.
 
-    On a sparse set a library takes part with each layout that it accepts; a layout that is clearly slower stops too.
+    On a set with many zeros a library takes part with each layout that it accepts; a layout that is clearly slower stops too.
     """
-    entries = [Entry(one, layout) for one in contestants for layout in (one.layouts if case.set in SPARSE else ("dense",))]
+    entries = [Entry(one, layout) for one in contestants for layout in one.layouts_for(case)]
     for round_number in range(rules.repeats):
         for entry in entries:
             if round_number < 2 or goes_on(entry, entries, rules):
-                run_once(case, entry, rules, folder / "model.npz")
+                run_once(case, entry, rules, time_limit(entry, entries, rules), folder / "model.npz")
     return {one.name: summary(one, entries, rules) for one in contestants}
 
 
@@ -74,9 +76,17 @@ def goes_on(entry: Entry, entries: list[Entry], rules: Rules) -> bool:
     return not entry.failure and entry.seconds <= rules.patience and entry.fastest_fit <= CLEARLY_SLOWER * fastest
 
 
-def run_once(case: Case, entry: Entry, rules: Rules, model: Path) -> None:
+def time_limit(entry: Entry, entries: list[Entry], rules: Rules) -> float:
+    """Seconds after which a fit is stopped. That of a peer ends sooner if it can no longer be the fastest one."""
+    if rules.hopeless is None or entry.contestant.name == OURS:
+        return rules.limit
+    fastest = min(other.fastest_fit for other in entries if other.contestant.name != OURS)
+    return min(rules.limit, max(SHORT, rules.hopeless * fastest))
+
+
+def run_once(case: Case, entry: Entry, rules: Rules, limit: float, model: Path) -> None:
     """Measure one entry, and judge the model of its first round."""
-    task = json.dumps(asdict(task_for(case, entry, rules, model)))
+    task = task_for(case, entry, rules, limit, model).as_json()
     entry.failure, entry.timed_out = None, False
     start = perf_counter()
     try:
@@ -87,28 +97,25 @@ def run_once(case: Case, entry: Entry, rules: Rules, model: Path) -> None:
     except subprocess.CalledProcessError as error:
         entry.timed_out = error.returncode == -signal.SIGALRM
         last_words = error.stderr.strip().splitlines()[-1:] or [f"exit status {error.returncode}"]
-        entry.failure = f"stopped after {rules.limit:g} s" if entry.timed_out else last_words[0]
+        entry.failure = f"stopped after {limit:.3g} s" if entry.timed_out else last_words[0]
+        entry.stopped_after = limit
     last = entry.runs[-1] if entry.runs else {}
     words = entry.failure or f"fit {last['fit']:.4g} s, predict {last['predict']:.4g} s"
     print(f"{case.name}: {entry.contestant.name} ({entry.layout}): {words}", file=sys.stderr, flush=True)
 
 
-def task_for(case: Case, entry: Entry, rules: Rules, model: Path) -> Task:
+def task_for(case: Case, entry: Entry, rules: Rules, limit: float, model: Path) -> Task:
     small = case.group == "small"
     return Task(
         contestant=entry.contestant.name,
         layout=entry.layout,
-        set=case.set,
-        machine=case.machine,
-        C=case.C,
-        nu=case.nu,
-        cache_megabytes=case.cache_megabytes,
+        case=case,
         data=None if rules.data is None else str(rules.data.resolve()),
         threads=rules.threads,
         fits=SMALL_CALLS if small else 1,
         predicts=SMALL_CALLS if small else PREDICT_CALLS,
         seconds=CALL_SECONDS,
-        limit=rules.limit,
+        limit=limit,
         model=str(model),
     )
 
@@ -121,7 +128,7 @@ def summary(contestant: Contestant, entries: list[Entry], rules: Rules) -> dict[
     mine = [entry for entry in entries if entry.contestant is contestant]
     finished = [entry for entry in mine if entry.runs]
     if not finished:
-        times = {"fit": rules.limit} if all(entry.timed_out for entry in mine) else {}
+        times = {"fit": min(entry.stopped_after for entry in mine)} if all(entry.timed_out for entry in mine) else {}
         return {"failure": mine[0].failure, **times}
     fastest = min(finished, key=lambda entry: entry.fastest_fit)
     return {

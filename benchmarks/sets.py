@@ -1,8 +1,9 @@
-"""The problems: the data sets, their settings, and the groups in which results are compared.
+"""The data of a case: its set, scaled and in its container.
 
 A data folder holds ``load.py``, where ``load(name)`` gives X, y, X_test, y_test and ``SETS[name]`` (classes) or
-``REGRESSION[name]`` (targets, which are standardised here) begins with C, gamma. With it, the groups are the full ones. Without,
-scikit-learn's own and generated sets stand in, so that the command runs anywhere.
+``REGRESSION[name]`` (targets, which are standardised here) begins with C, gamma. A folder without ``load.py`` holds the training
+sets that `pack` wrote, one file each. Without a folder, scikit-learn's own and generated sets stand in, so that the command runs
+anywhere.
 """
 
 import importlib.util
@@ -12,30 +13,11 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
+from scipy.sparse import csr_matrix, issparse
 
+from .cases import Case
 
-@dataclass(frozen=True)
-class Case:
-    """One problem to solve: a set, a machine with an RBF kernel, and its settings. ``None`` means the set's own C, a machine
-    without nu, or a cache without a limit."""
-
-    group: str
-    set: str
-    C: float | None = None
-    cache_megabytes: int | None = None
-    machine: str = "SVC"
-    nu: float | None = None
-
-    @property
-    def name(self) -> str:
-        words = [self.set]
-        if self.C is not None:
-            words.append(f"C={self.C:g}")
-        if self.nu is not None:
-            words.append(f"nu={self.nu:g}")
-        if self.cache_megabytes is not None:
-            words.append(f"cache={self.cache_megabytes}MB")
-        return " ".join(words)
+LARGEST_TABLE = 2**16  # indices of two bytes
 
 
 @dataclass(frozen=True)
@@ -48,66 +30,72 @@ class Problem:
     gamma: float
 
 
-SPARSE = {"a9a", "mushrooms"}  # stored as CSR
-ENTRANTS = {  # the contestants of some groups; the other groups have all
-    "memory": ("maxmargin",),
-    "mnist": ("maxmargin", "intelex-float32"),
-    "one-class": ("maxmargin", "scikit-learn", "libsvm"),  # scikit-learn-intelex has no such machine
-}
-
-SMALL = [Case("small", name) for name in ("iris", "wine", "breast_cancer")]
-MEMORY_BUDGET = 200  # MB
-MARGIN_ERRORS, OUTLIERS = 0.4, 0.1  # the nu of the groups "nu" and "one-class"
-
-
-def family(regression: tuple[str, ...], other: tuple[str, ...]) -> list[Case]:
-    """The machines other than C-SVC: regression on some sets, nu-classification and one-class machines on others."""
-    return [
-        *(Case("regression", name, machine="SVR") for name in regression),
-        *(Case("nu", name, machine="NuSVC", nu=MARGIN_ERRORS) for name in other),
-        *(Case("one-class", name, machine="OneClassSVM", nu=OUTLIERS) for name in other),
-    ]
+def problem(case: Case, data: Path | None) -> Problem:
+    """The data and settings of a case; the set comes from the data folder if it is there, else from scikit-learn."""
+    found = stored(case.set, data) or bundled(case.set)
+    if case.rows is not None and case.rows > len(found.y):
+        raise SystemExit(f"set {case.set!r}, rows={case.rows}: the training set has only {len(found.y)}; ask for fewer")
+    X, y = found.X[: case.rows], found.y[: case.rows]
+    X, X_test = scaled(case.scaling, X, found.X_test)
+    C, gamma = (own if given is None else given for own, given in ((found.C, case.C), (found.gamma, case.gamma)))
+    return Problem(in_container(X, case.layout), y, in_container(X_test, case.layout), found.y_test, C, gamma)
 
 
-FULL = [
-    *(Case("binary", name) for name in ("spambase", "magic", "ijcnn1", "electricity", "a9a")),
-    *(Case("multiclass", name) for name in ("usps", "letter", "pendigits")),
-    *SMALL,
-    Case("large-C", "spambase", C=1e3),
-    Case("large-C", "german", C=1e3),
-    Case("large-C", "svmguide1", C=1e4),
-    Case("large-C", "magic", C=1e3),
-    Case("memory", "a9a"),
-    Case("memory", "a9a", cache_megabytes=MEMORY_BUDGET),
-    Case("mnist", "mnist"),
-    *family(("cadata", "cpusmall", "abalone"), ("magic", "a9a")),
-]
-BUNDLED = [
-    *(Case("binary", name) for name in ("breast_cancer", "gaussians", "moons")),
-    *(Case("multiclass", name) for name in ("digits", "blobs")),
-    *SMALL,
-    Case("large-C", "breast_cancer", C=1e3),
-    Case("large-C", "moons", C=1e3),
-    *family(("diabetes", "friedman"), ("breast_cancer", "gaussians")),
-]
+def stored(name: str, data: Path | None) -> Problem | None:
+    """The set with this name in the data folder. ``mnist-parity`` is mnist with two classes, the even and the odd digits."""
+    if data is None:
+        return None
+    if not (data / "load.py").exists():
+        return packed(name, data)
+    store = module_at(data / "load.py")
+    settings = store.SETS | store.REGRESSION
+    source = name.removesuffix("-parity")
+    if source not in settings:
+        return None
+    C, gamma, *_ = settings[source]
+    X, y, X_test, y_test = store.load(source)
+    if source != name:
+        y, y_test = y % 2, y_test % 2
+    if name in store.REGRESSION:
+        y, y_test = standardised(y, y_test)
+    return Problem(X, y, X_test, y_test, C, gamma)
 
 
-def cases(data: Path | None) -> list[Case]:
-    return BUNDLED if data is None else FULL
+def pack(given: Problem, path: Path) -> None:
+    """Write the training set to a small file, without loss: where its distinct values are few, as a table and indices into it."""
+    X = in_container(given.X, "dense")
+    values = np.unique(X)
+    samples = {"X": X}
+    if len(values) <= LARGEST_TABLE:
+        samples = {"values": values, "indices": np.searchsorted(values, X).astype(np.min_scalar_type(len(values) - 1))}
+    np.savez_compressed(path, y=given.y, C=given.C, gamma=given.gamma, **samples)
 
 
-def problem(name: str, C: float | None, data: Path | None) -> Problem:
-    """The set with this name, from the data folder if it is there, else from scikit-learn."""
-    if data is not None:
-        store = module_at(data / "load.py")
-        settings = store.SETS | store.REGRESSION
-        if name in settings:
-            own_C, gamma, *_ = settings[name]
-            X, y, X_test, y_test = store.load(name)
-            if name in store.REGRESSION:
-                y, y_test = standardised(y, y_test)
-            return Problem(X, y, X_test, y_test, C=C or own_C, gamma=gamma)
-    return bundled(name, C or 1.0)
+def packed(name: str, folder: Path) -> Problem | None:
+    """The set that `pack` wrote under this name; its test set is empty."""
+    path = folder / f"{name}.npz"
+    if not path.exists():
+        return None
+    with np.load(path) as file:
+        X, y = file["X"] if "X" in file else file["values"][file["indices"]], file["y"]
+        return Problem(X, y, X[:0], y[:0], float(file["C"]), float(file["gamma"]))
+
+
+def scaled(scaling: str, train: Any, test: Any) -> tuple[Any, Any]:
+    """Training and test set, scaled by what the training set says; in the dtype that they had."""
+    if scaling == "stored":
+        return train, test
+    scale = {"standardised": standardised, "unit": to_unit_interval}[scaling]
+    dense = [X.toarray() if issparse(X) else X for X in (train, test)]
+    X, X_test = scale(*(X.astype(np.float64) for X in dense))
+    return X.astype(train.dtype), X_test.astype(train.dtype)
+
+
+def in_container(X: Any, layout: str) -> Any:
+    """These samples as "dense" or "csr"."""
+    if layout == "csr":
+        return csr_matrix(X)
+    return np.ascontiguousarray(X.toarray() if issparse(X) else X)
 
 
 def standardised(train: Any, test: Any) -> tuple[Any, Any]:
@@ -117,8 +105,15 @@ def standardised(train: Any, test: Any) -> tuple[Any, Any]:
     return (train - mean) / spread, (test - mean) / spread
 
 
-def bundled(name: str, C: float) -> Problem:
-    """A set of scikit-learn's, standardised, 80/20 with seed 0, gamma = 1 / number of features."""
+def to_unit_interval(train: Any, test: Any) -> tuple[Any, Any]:
+    """Training and test set, scaled so that each column of the training set reaches from 0 to 1."""
+    low, width = train.min(axis=0), np.ptp(train, axis=0)
+    width = np.where(width == 0, 1, width)
+    return (train - low) / width, (test - low) / width
+
+
+def bundled(name: str) -> Problem:
+    """A set of scikit-learn's or a generated one, standardised, 80/20 with seed 0, C = 1, gamma = 1 / number of features."""
     from sklearn import datasets
 
     make = {
@@ -127,6 +122,8 @@ def bundled(name: str, C: float) -> Problem:
         "breast_cancer": lambda: datasets.load_breast_cancer(return_X_y=True),
         "digits": lambda: datasets.load_digits(return_X_y=True),
         "gaussians": lambda: datasets.make_classification(12_500, 20, n_informative=10, flip_y=0.05, random_state=0),
+        "gaussians-400k": lambda: datasets.make_classification(400_000, 20, n_informative=10, flip_y=0.05, random_state=0),
+        "census": lambda: census(40_701),
         "moons": lambda: datasets.make_moons(12_500, noise=0.25, random_state=0),
         "blobs": lambda: datasets.make_blobs(6_000, 10, centers=8, cluster_std=5.0, random_state=0),
         "diabetes": lambda: datasets.load_diabetes(return_X_y=True),
@@ -139,7 +136,22 @@ def bundled(name: str, C: float) -> Problem:
     train, test = np.split(order, [int(0.8 * len(X))])
     X_train, X_test = standardised(X[train], X[test])
     y_train, y_test = standardised(y[train], y[test]) if y.dtype.kind == "f" else (y[train], y[test])
-    return Problem(X_train, y_train, X_test, y_test, C=C, gamma=1 / X.shape[1])
+    return Problem(X_train, y_train, X_test, y_test, C=1.0, gamma=1 / X.shape[1])
+
+
+def census(rows: int) -> tuple[Any, Any]:
+    """A table as a census gives it: six numbers and eight categories, one-hot in 102 columns; noisy classes, 25 % positive."""
+    rng = np.random.default_rng(0)
+    numbers = rng.normal(size=(rows, 6))
+    numbers[:, 3:] = np.exp(numbers[:, 3:])  # skewed, as incomes are
+    columns, score = [numbers], np.sin(numbers[:, 0]) + numbers[:, 1] * numbers[:, 2] / 2 + np.log(numbers[:, 3])
+    for levels in (42, 16, 15, 9, 7, 6, 5, 2):
+        frequency = 1.0 / np.arange(1, levels + 1)
+        level = rng.choice(levels, size=rows, p=frequency / frequency.sum())
+        columns.append(np.eye(levels)[level])
+        score += rng.normal(scale=0.5, size=levels)[level]
+    score += rng.normal(scale=score.std() / 2, size=rows)
+    return np.hstack(columns), (score > np.quantile(score, 0.75)).astype(int)
 
 
 def module_at(path: Path) -> ModuleType:

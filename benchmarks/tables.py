@@ -5,22 +5,33 @@ from itertools import groupby
 from statistics import geometric_mean
 from typing import Any
 
+from .cases import Case
 from .contestants import OURS
-from .sets import Case
-from .verdicts import INTELEX, SCIKIT_LEARN, Results, Verdict, fit_over_limit, gap_over_libsvm, speedup
+from .verdicts import (
+    INTELEX,
+    PEERS,
+    SCIKIT_LEARN,
+    Results,
+    Verdict,
+    fastest_peer,
+    fit_over_limit,
+    gap_over_fastest,
+    gap_over_libsvm,
+    speedup,
+)
 
 Row = list[str]
 MISSING = "–"
 DETAIL_OF_TIME = ["set", "contestant", "fit s", "× ours", "predict s", "× ours"]
 DETAIL_OF_MODEL = ["score", "SVs", "true gap", "certified", "box, Σβ violated", "peak MB", "fit/limit", "runs"]
 OVERVIEW_OF_TIME = ["set", "fit", "× intelex", "× scikit-learn", "predict", "× intelex", "× scikit-learn"]
-OVERVIEW_OF_MODEL = ["true gap", "of LIBSVM's", "fit / limit"]
+OVERVIEW_OF_MODEL = ["true gap", "of LIBSVM's", "fit / limit", "× fastest", "which", "of its gap"]
 
 
 def report(results: Results, verdicts: list[Verdict]) -> str:
     """The full report for the terminal: a table for each group, then the verdicts."""
     tables = [f"{group}\n{as_text(detail(part))}" for group, part in by_group(results)]
-    return "\n\n".join([*tables, as_text(verdict_rows(verdicts))])
+    return "\n\n".join([*tables, as_text(overview(results)), as_text(verdict_rows(verdicts))])
 
 
 def markdown(results: Results, verdicts: list[Verdict]) -> str:
@@ -79,11 +90,15 @@ def overview(results: Results) -> list[Row]:
                     scientific(part[case].get(OURS, {}).get("true_gap")),
                     number(gap_over_libsvm(part, case)),
                     number(fit_over_limit(part, case)),
+                    number(speedup("fit", PEERS)(part, case)),
+                    fastest_peer(part, case) or MISSING,
+                    number(gap_over_fastest(part, case)),
                 ]
             )
         if len(part) > 1:
             means = [mean_speedup(part, key, *peers) for key in ("fit", "predict") for peers in (INTELEX, SCIKIT_LEARN)]
-            rows.append(["*geometric mean*", "", *means[:2], "", *means[2:], *("" for _ in OVERVIEW_OF_MODEL)])
+            fastest = mean_speedup(part, "fit", *PEERS)
+            rows.append(["*geometric mean*", "", *means[:2], "", *means[2:], "", "", "", fastest, "", ""])
     return rows
 
 

@@ -105,9 +105,10 @@ def measure(name: str, data: Path | None) -> Result:
 
 
 def mnist(data: Path | None) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+    from .cases import Case
     from .sets import problem
 
-    given = problem(MNIST, None, data)
+    given = problem(Case("mnist", MNIST), data)
     return given.X, given.y, given.X_test, given.y_test, {"C": given.C, "gamma": given.gamma}
 
 

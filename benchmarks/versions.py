@@ -1,6 +1,6 @@
 """Compare two versions of maxmargin on the same problems, by turns, to see a regression before it is merged.
 
-    python -m benchmarks.versions OLD [NEW] --data folder --groups binary multiclass large-C small
+    python -m benchmarks.versions OLD [NEW] --data folder --groups binary tables small
 
 OLD and NEW are Python executables of environments in which a version is installed (NEW: the one that runs this), or revisions
 of this repository, which are then built and installed into environments of their own under build/versions. Each measurement is
@@ -8,43 +8,39 @@ a fresh process on the same cores; the ratio is that of the medians (or of the b
 """
 
 import argparse
-import json
 import subprocess
 import sys
 import tempfile
-from dataclasses import asdict
 from math import exp, log
 from pathlib import Path
 from statistics import median
 from typing import Any
 
+from .cases import Case, chosen
 from .race import PREDICT_CALLS, SMALL_CALLS, WORKER
-from .sets import SPARSE, Case, cases
 from .turns import ROOT, Result, in_fresh_process
 from .worker import CALL_SECONDS, Task
 
 STATISTICS = {"best": min, "median": median}
-GROUPS = ("binary", "multiclass", "large-C", "small")
+GROUPS = ("binary", "tables", "multiclass", "large-C", "regression", "small")
 
 
 def main() -> None:
     options = parse()
     pythons = {name: environment(name) for name in (options.old, options.new)}
-    chosen = [case for case in cases(options.data) if case.group in options.groups]
-    chosen = [case for case in chosen if not options.sets or case.set in options.sets]
     ratios: dict[str, list[float]] = {}
     print(
         f"{'set':24} {'fit before':>11} {'now':>11} {'now/before':>11} {'spread':>7} {'predict':>8} {'certificate':>12}"
         "  gap before, now"
     )
     with tempfile.TemporaryDirectory() as folder:
-        for case in chosen:
+        for case in chosen(options.data, options.groups, options.sets):
             runs: dict[str, list[Result]] = {name: [] for name in pythons}
             for turn in range(options.repeats):
                 order = list(pythons) if turn % 2 == 0 else list(pythons)[::-1]
                 for name in order:
                     task = task_for(case, options, Path(folder) / "model.npz")
-                    runs[name].append(in_fresh_process(WORKER, "measure", json.dumps(asdict(task)), python=pythons[name]))
+                    runs[name].append(in_fresh_process(WORKER, "measure", task.as_json(), python=pythons[name]))
             ratios.setdefault(case.group, []).append(report(case, *runs.values(), STATISTICS[options.statistic]))
     for group, values in ratios.items():
         print(f"{group + ', geometric mean':24} {'':>11} {'':>11} {exp(sum(map(log, values)) / len(values)):>11.3f}")
@@ -86,12 +82,8 @@ def task_for(case: Case, options: argparse.Namespace, model: Path) -> Task:
     small = case.group == "small"
     return Task(
         contestant="maxmargin",
-        layout="csr" if case.set in SPARSE else "dense",
-        set=case.set,
-        machine=case.machine,
-        C=case.C,
-        nu=case.nu,
-        cache_megabytes=case.cache_megabytes,
+        layout=case.layout,
+        case=case,
         data=None if options.data is None else str(options.data.resolve()),
         threads=options.threads,
         fits=SMALL_CALLS if small else PREDICT_CALLS,

@@ -1,4 +1,4 @@
-"""The work of a fresh process: ``measure`` one contestant on one problem, or ``judge`` the model that it saved.
+"""The work of a fresh process: ``measure`` one contestant on one problem, ``judge`` the model that it saved, or time its ``fit``.
 
     python -m benchmarks.worker measure '{"contestant": …}'      # a Task as JSON; prints what was measured as JSON
 
@@ -11,31 +11,30 @@ import signal
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+from .cases import Case
+
 EPSILON = 0.1  # epsilon of regression, for standardised targets
 CALL_SECONDS = 1.0  # calls are repeated within a process for this long
+TIME_LIMIT = 900.0  # seconds after which the process of a fit ends
 
 
 @dataclass(frozen=True)
 class Task:
     contestant: str
     layout: str
-    set: str
-    machine: str
-    C: float | None
-    nu: float | None
-    cache_megabytes: int | None
+    case: Case
     data: str | None
     threads: int
-    fits: int
-    predicts: int
-    seconds: float
-    limit: float
-    model: str
+    fits: int = 1  # at most so many in a process, as long as they take less than ``seconds``
+    predicts: int = 1
+    seconds: float = CALL_SECONDS
+    limit: float = TIME_LIMIT
+    model: str = ""  # the file for the model, which ``fit`` does not write
 
     @property
     def folder(self) -> Path | None:
@@ -43,16 +42,42 @@ class Task:
 
     def parameters(self, C: float, gamma: float) -> dict[str, float]:
         """The parameters, which have the same names in every library: nu, or C (and for regression epsilon)."""
-        price = {"C": C} if self.nu is None else {"nu": self.nu}
-        return price | {"gamma": gamma} | ({"epsilon": EPSILON} if self.machine == "SVR" else {})
+        price = {"C": C} if self.case.nu is None else {"nu": self.case.nu}
+        return price | {"gamma": gamma} | ({"epsilon": EPSILON} if self.case.machine == "SVR" else {})
+
+    def as_json(self) -> str:
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> "Task":
+        values = json.loads(text)
+        return cls(**values | {"case": Case(**values["case"])})
 
 
 def keep_to_cores(threads: int) -> None:
     """Restrict this process to the first cores: affinity binds TBB and OpenMP, environment variables bind BLAS libraries."""
-    for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-        os.environ[variable] = str(threads)
+    use_threads(threads)
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])
+
+
+def use_threads(threads: int) -> None:
+    """Let OpenMP and the BLAS libraries start so many threads, on whatever cores the system chooses."""
+    for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ[variable] = str(threads)
+
+
+def fit(task: Task) -> dict[str, Any]:
+    """Time only the fit, after a warm-up."""
+    from .contestants import CONTESTANTS
+    from .sets import problem
+
+    contestant = CONTESTANTS[task.contestant]
+    warm_up(contestant, task)
+    given = problem(task.case, task.folder)
+    machine, X = ready_to_fit(contestant, task, given)
+    taken = seconds_of_fits(machine, X, given.y, task)
+    return {"fit": min(taken), "fits": len(taken), "support_vectors": len(machine.support_)}
 
 
 def measure(task: Task) -> dict[str, Any]:
@@ -61,41 +86,37 @@ def measure(task: Task) -> dict[str, Any]:
     from scipy.sparse import issparse
 
     from .contestants import CONTESTANTS, OURS
+    from .limit import limit_of
     from .sets import problem
 
     contestant = CONTESTANTS[task.contestant]
     warm_up(contestant, task)
     memory_before = resident_megabytes()
 
-    given = problem(task.set, task.C, task.folder)
-    X, X_test = contestant.takes(given.X, task.layout), contestant.takes(given.X_test, task.layout)
+    given = problem(task.case, task.folder)
+    machine, X = ready_to_fit(contestant, task, given)
+    X_test = contestant.takes(given.X_test, task.layout)
     data_megabytes = (bytes_of(X) + bytes_of(X_test)) / 1e6
-    machine = contestant.machine(task.machine, task.cache_megabytes, **task.parameters(given.C, given.gamma))
-    if hasattr(machine, "prepare"):
-        machine.prepare(X, given.y)
     watched: list[tuple[float, float]] = []  # what the progress bar shows: seconds and share of the work done
     if task.contestant == OURS and task.fits == 1:
         machine.set_params(callbacks=[lambda progress: watched.append((progress.seconds, progress.fraction))])
 
     reset_peak()
-    end_process_after(task.limit)
-    fit = seconds_of(lambda: machine.fit(X, given.y), task.fits, task.seconds)
-    end_process_after(0)
+    fits = seconds_of_fits(machine, X, given.y, task)
     peak = peak_megabytes()
     predict = seconds_of(lambda: machine.predict(X_test), task.predicts, task.seconds)
     measured: dict[str, Any] = {
-        "fit": min(fit),
-        "fits": len(fit),
+        "fit": min(fits),
+        "fits": len(fits),
         "predict": min(predict),
-        "score": score(task.machine, machine.predict(X_test), given.y_test),
+        "score": score(task.case.machine, machine.predict(X_test), given.y_test),
         "support_vectors": len(machine.support_),
         "peak_megabytes": peak,
         "own_megabytes": peak - memory_before,
         "data_megabytes": data_megabytes,
     }
     if task.contestant == OURS:
-        values = getattr(machine, "decision_function", machine.predict)
-        measured["limit"] = min(seconds_of(lambda: values(X), task.predicts, task.seconds))
+        measured["limit"] = limit_of(given.X, machine.support_, given.gamma, task.threads)
         measured["certified_gap"] = float(machine.certificate_.relative_gap)
         measured["certificate_share"] = machine.certificate_.seconds / machine.fit_seconds_
         measured["status"] = str(machine.status_)
@@ -107,6 +128,23 @@ def measure(task: Task) -> dict[str, Any]:
     return measured
 
 
+def ready_to_fit(contestant: Any, task: Task, given: Any) -> tuple[Any, Any]:
+    """The machine of this task, and the samples in the form that the contestant gets."""
+    X = contestant.takes(given.X, task.layout)
+    machine = contestant.machine(task.case.machine, task.case.cache_megabytes, **task.parameters(given.C, given.gamma))
+    if hasattr(machine, "prepare"):
+        machine.prepare(X, given.y)
+    return machine, X
+
+
+def seconds_of_fits(machine: Any, X: Any, y: Any, task: Task) -> list[float]:
+    """The duration of each fit; the process ends if they exceed the time limit."""
+    end_process_after(task.limit)
+    taken = seconds_of(lambda: machine.fit(X, y), task.fits, task.seconds)
+    end_process_after(0)
+    return taken
+
+
 def judge(task: Task) -> dict[str, Any]:
     """The true gap of the model that ``measure`` saved."""
     import numpy as np
@@ -114,10 +152,10 @@ def judge(task: Task) -> dict[str, Any]:
     from .sets import problem
     from .truth import Duals, truth_about
 
-    given = problem(task.set, task.C, task.folder)
+    given = problem(task.case, task.folder)
     with np.load(task.model) as saved:
         duals = Duals(saved["support"], saved["n_support"], saved["dual_coef"])
-    truth = truth_about(task.machine, given.X, given.y, duals, **task.parameters(given.C, given.gamma))
+    truth = truth_about(task.case.machine, given.X, given.y, duals, **task.parameters(given.C, given.gamma))
     return {
         "primal": truth.primal,
         "dual": truth.dual,
@@ -136,8 +174,8 @@ def warm_up(contestant: Any, task: Task) -> None:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, 8))
     X = contestant.takes(csr_matrix(X) if task.layout == "csr" else X, task.layout)
-    y = rng.normal(size=300) if task.machine == "SVR" else np.arange(300) % (2 if task.machine == "NuSVC" else 3)
-    machine = contestant.machine(task.machine, None, **task.parameters(C=1.0, gamma=0.1))
+    y = rng.normal(size=300) if task.case.machine == "SVR" else np.arange(300) % (2 if task.case.machine == "NuSVC" else 3)
+    machine = contestant.machine(task.case.machine, None, **task.parameters(C=1.0, gamma=0.1))
     if hasattr(machine, "prepare"):
         machine.prepare(X, y)
     machine.fit(X, y).predict(X)
@@ -199,6 +237,6 @@ def reset_peak() -> None:
 
 if __name__ == "__main__":
     verb, task_json = sys.argv[1:]
-    task = Task(**json.loads(task_json))
+    task = Task.from_json(task_json)
     keep_to_cores(task.threads)
-    print(json.dumps({"measure": measure, "judge": judge}[verb](task)))
+    print(json.dumps({"measure": measure, "judge": judge, "fit": fit}[verb](task)))
