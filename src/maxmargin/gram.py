@@ -50,8 +50,8 @@ class Gram(ABC):
     is_tile: bool = False
     #: The largest number of variables of which `stored` has the matrix as a whole; 0 if an entry is computed again at less cost.
     largest_pool: int = 0
-    #: Whether entries are so expensive that rows which are used again are kept.
-    keeps_rows: bool = False
+    #: Whether entries are so expensive that every pool is to be stored.
+    expensive: bool = False
 
     @abstractmethod
     def __len__(self) -> int: ...
@@ -127,7 +127,7 @@ class WrappedGram(Gram):
     def __init__(self, inner: Gram) -> None:
         self.inner = inner
         self.dtype, self.kernel = inner.dtype, inner.kernel
-        self.largest_pool, self.keeps_rows = inner.largest_pool, inner.keeps_rows
+        self.largest_pool, self.expensive = inner.largest_pool, inner.expensive
 
     def __len__(self) -> int:
         return len(self.inner)

@@ -287,7 +287,7 @@ class _Run:
         gram, n_free = self.point.gram, self.violation.n_free
         size = max(2.0 * TILE, POOL_SHARE * gram.n_samples)
         if self._stores_pools:
-            size = max(2.0 * TILE, POOL_PER_FREE * n_free, POOL_SHARE_IF_STORED * gram.n_samples * gram.keeps_rows)
+            size = max(2.0 * TILE, POOL_PER_FREE * n_free, POOL_SHARE_IF_STORED * gram.n_samples * gram.expensive)
             size = min(size, gram.largest_pool)
         return self._affordable(int(size))
 
@@ -296,7 +296,7 @@ class _Run:
         """Whether the kernel matrix of a pool is stored: where entries are expensive; and where there are so many free variables
         that a tile cannot hold them, and moving them in parts would take very many steps."""
         gram = self.point.gram
-        return gram.largest_pool >= 2 * TILE and (gram.keeps_rows or POOL_PER_FREE * self.violation.n_free > LARGEST_TILE)
+        return gram.largest_pool >= 2 * TILE and (gram.expensive or POOL_PER_FREE * self.violation.n_free > LARGEST_TILE)
 
     def _affordable(self, size: int) -> int:
         """The given size of a working set, or a smaller one whose kernel matrix can be computed in the remaining time."""

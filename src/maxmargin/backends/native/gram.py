@@ -26,10 +26,11 @@ from maxmargin.kernels import FEW_FEATURES, Kernel, NamedKernel, Precomputed
 from maxmargin.rounding import UNIT_ROUNDOFF
 from maxmargin.samples import CsrSamples, MatrixSamples, Samples
 
-#: A kernel entry of at most this many multiplications is computed again faster than it is written to memory and read back.
-CHEAP_ENTRY = 40
-#: The same limit for the kernel matrix of a pool, whose entries are read back many times.
-CHEAP_POOL = 16
+#: A kernel entry of at most this many multiplications is computed again in less time than it takes to write it to fresh memory
+#: and read it back: rows are not kept.
+CHEAP_ENTRY = 200
+#: The same limits for the kernel matrix of a pool, whose entries are read many times: it is never stored, or not always.
+CHEAP_IN_POOL, EXPENSIVE_IN_POOL = 16, 40
 #: Additions whose rounding errors add up in a sum of native/src/exact_sums.cpp: ADDITIONS_OF_PANELS for sparse samples and for
 #: dense ones with at most MOST_FOR_PANELS features, ADDITIONS_OF_PRODUCTS for the others.
 MOST_FOR_PANELS, ADDITIONS_OF_PANELS, ADDITIONS_OF_PRODUCTS = 256, 12, 56
@@ -69,8 +70,8 @@ class NativeGram(Gram):
         single = self.dtype == np.float32
         cost, half = _entry_cost(samples), cache_bytes // 2  # one half for rows, the other for a pool
         kept = half if cost > CHEAP_ENTRY else 0
-        self.largest_pool = int((half / self.dtype.itemsize) ** 0.5) if cost > CHEAP_POOL else 0
-        self.keeps_rows = kept > 0
+        self.largest_pool = int((half / self.dtype.itemsize) ** 0.5) if cost > CHEAP_IN_POOL else 0
+        self.expensive = cost > EXPENSIVE_IN_POOL
         self.compiled = (core.Gram32 if single else core.Gram64)(
             compiled_kernel(kernel), pack(samples, self.dtype, centre_for(kernel, samples, self.dtype)), list(segments), kept
         )
