@@ -301,3 +301,102 @@ def test_regression_on_empty_rows(regression, solver, fit_intercept, loss):
     assert model.status_ is Status.GAP_REACHED
     assert (model.certificate_.gap_terms >= 0.0).all()
     assert not model.coef_.any()
+
+
+# --- one machine of all classes ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def four_classes() -> tuple[Any, Any]:
+    return make_classification(300, 10, n_informative=6, n_classes=4, random_state=0)
+
+
+def joint_values(X: Any, labels: Any, costs: Any, weights: Any, shares: Any, bias: str, constant: float) -> tuple[float, float]:
+    """The two values as linear_joint.hpp states them, by plain NumPy."""
+    k = shares.shape[1]
+    own = np.eye(k)[labels]
+    B = costs[:, None] * own - shares
+    W, b = (weights[:-1], weights[-1]) if bias != "none" else (weights, np.zeros(k))
+    G = 1.0 - own + X @ W + constant * b
+    V = X.T @ B
+    primal = 0.5 * (W**2).sum() + costs @ (G.max(axis=1) - (G * own).sum(axis=1))
+    dual = ((1.0 - own) * shares).sum() - 0.5 * (V**2).sum()
+    if bias == "regularised":
+        primal += 0.5 * b @ b
+        dual -= 0.5 * constant**2 * (B.sum(axis=0) ** 2).sum()
+    return float(primal), float(dual)
+
+
+@pytest.mark.parametrize(("bias", "constant"), BIASES)
+@pytest.mark.parametrize("layout", ["dense", "csr", "csr float32"])
+@pytest.mark.parametrize("solver", ["descent", "tile"])
+def test_the_statement_of_the_joint_machine_and_its_certificate(four_classes, bias, constant, layout, solver):
+    from maxmargin.backends.linear import Rows
+    from maxmargin.control import Control, Stop
+    from maxmargin.estimators.linear_training import certify, train_linear
+    from maxmargin.formulations import JointLinearProblem
+
+    X, y = four_classes
+    X = X.astype(np.float32).astype(np.float64)
+    costs = np.random.default_rng(0).integers(0, 3, len(y)) * 0.05
+    problem = JointLinearProblem(y.astype(np.int32), costs, 4, bias, constant)
+    rows = Rows({"dense": X, **{name: LAYOUTS[name](X) for name in ("csr", "csr float32")}}[layout])
+    (result,) = train_linear(solver, [problem], rows, Stop(np.inf, 1e-3), Control(), -1)
+    assert result.status is Status.GAP_REACHED
+    assert (result.beta >= 0.0).all()
+    far = result.weights + 0.1, problem.balanced(problem.carried_over(problem, 0.5 * result.beta + 0.125 * costs[:, None]))
+    for weights, shares in ((result.weights, result.beta), far):
+        proof = certify(problem, rows, weights, shares)
+        primal, dual = joint_values(X, y, costs, weights, shares, bias, constant)
+        assert proof.feasible
+        assert proof.dual == pytest.approx(dual, rel=1e-12)
+        assert proof.primal == pytest.approx(primal, rel=1e-10)  # it has an allowance for rounding
+        assert proof.gap >= primal - dual - 1e-12 * primal
+    assert certify(problem, rows, *far).relative_gap > 0.01
+
+
+def test_the_joint_machine_is_that_of_svc(four_classes):
+    X, y = four_classes
+    weights = np.random.default_rng(1).integers(0, 3, len(y)).astype(float)
+    reference = SVC(kernel="linear", multi_class="crammer_singer", C=0.1, gap_tol=1e-8).fit(X, y, weights)
+    model = LinearSVC(multi_class="crammer_singer", C=0.1, fit_intercept=False, gap_tol=1e-5).fit(X, y, weights)
+    assert model.certificate_.primal == pytest.approx(reference.certificate_.primal, rel=1e-5)
+    np.testing.assert_allclose(model.coef_, reference.coef_, atol=2e-2)
+    assert model.solver_ == "tile"
+    assert "all classes" in model.solver_reason_
+    assert LinearSVC(multi_class="crammer_singer", C=0.1, solver="descent").fit(X, y).solver_ == "descent"
+
+
+@pytest.mark.parametrize("fit_intercept", [True, "regularized"])
+def test_the_joint_machine_of_two_classes_is_a_binary_one(two_classes, fit_intercept):
+    """Its weights are w / 2 and -w / 2 of the binary machine with 2 C."""
+    X, y = two_classes
+    joint = LinearSVC(multi_class="crammer_singer", C=0.05, fit_intercept=fit_intercept, gap_tol=1e-6).fit(X, y)
+    binary = LinearSVC(loss="hinge", C=0.1, fit_intercept=fit_intercept, gap_tol=1e-7).fit(X, y)
+    assert 2.0 * joint.certificate_.primal == pytest.approx(binary.certificate_.primal, rel=1e-5)
+    assert joint.coef_.shape == (1, 12)
+    np.testing.assert_allclose(joint.coef_, binary.coef_, atol=5e-3)
+    np.testing.assert_allclose(joint.intercept_, binary.intercept_, atol=5e-3)
+
+
+def test_a_class_without_weight_is_never_predicted_by_the_joint_machine(four_classes):
+    X, y = four_classes
+    model = LinearSVC(multi_class="crammer_singer", C=0.1).fit(X, y, np.where(y == 2, 0.0, 1.0))
+    assert 2 not in model.predict(X)
+    assert model.decision_function(X).shape == (300, 4)
+    without = LinearSVC(multi_class="crammer_singer", C=0.1).fit(X[y != 2], y[y != 2])
+    assert model.certificate_.primal == pytest.approx(without.certificate_.primal, rel=2e-3)
+
+
+def test_a_warm_start_of_the_joint_machine(four_classes):
+    X, y = four_classes
+    model = LinearSVC(multi_class="crammer_singer", C=0.1, solver="descent", warm_start=True).fit(X, y)
+    cold = model.n_iter_
+    model.set_params(C=0.11).fit(X, y)
+    assert model.status_.converged
+    assert model.n_iter_ < cold
+
+
+def test_the_joint_machine_has_one_solver(four_classes):
+    with pytest.raises(ValueError, match="solver='newton': must be 'auto' or 'descent' with multi_class='crammer_singer'"):
+        LinearSVC(multi_class="crammer_singer", solver="newton").fit(*four_classes)

@@ -23,11 +23,18 @@ from maxmargin.certificates import combine
 from maxmargin.control import Control, Progress, Stop
 from maxmargin.estimators import validation
 from maxmargin.estimators.callback_tree import CallbackSupportMixin, CallbackTree, with_callbacks
-from maxmargin.estimators.linear_training import LinearMachineResult, carried_over, certify, train_linear
+from maxmargin.estimators.linear_training import LinearMachineResult, Problem, Start, certify, train_linear
 from maxmargin.estimators.names import ClassWeight, LinearSolverName
 from maxmargin.estimators.notebook import ShownInNotebooks
 from maxmargin.estimators.portable import Portable
-from maxmargin.formulations import LinearProblem, linear_classification, linear_one_class, linear_regression
+from maxmargin.formulations import (
+    JointLinearProblem,
+    LinearProblem,
+    linear_classification,
+    linear_one_class,
+    linear_regression,
+)
+from maxmargin.multiclass import JOINT_STRATEGY, SCORE_OF_WEIGHTLESS_CLASS
 from maxmargin.solution import Status
 from maxmargin.solvers.linear import LinearSituation, choose_linear_solver
 
@@ -76,12 +83,12 @@ class LinearMachine(ShownInNotebooks, Portable, CallbackSupportMixin, BaseEstima
 
     # --- place, solve, certify ------------------------------------------------------------------------------------
 
-    def _train(
-        self, X: Any, problems: Sequence[LinearProblem], control: Control, tasks: CallbackTree
-    ) -> list[LinearMachineResult]:
-        l1 = getattr(self, "penalty", "l2") == "l1"
+    def _train(self, X: Any, problems: Sequence[Problem], control: Control, tasks: CallbackTree) -> list[LinearMachineResult]:
+        joint = isinstance(problems[0], JointLinearProblem)
+        l1 = getattr(self, "penalty", "l2") == "l1" and not joint
         rows = Columns(X) if l1 else Rows(X)
-        choice = choose_linear_solver(self._asked_solver(), LinearSituation(X.shape[0], X.shape[1], problems[0].squared, l1))
+        situation = LinearSituation(X.shape[0], X.shape[1], problems[0].squared, l1, joint)
+        choice = choose_linear_solver(self._asked_solver(), situation)
         self.solver_, self.solver_reason_ = choice.name, choice.reason
         stop = Stop(math.inf if self.tol is None else self.tol, self.gap_tol)
         with make_backend("native").session(rows.n_values), control.running(), tasks.machine():
@@ -92,29 +99,28 @@ class LinearMachine(ShownInNotebooks, Portable, CallbackSupportMixin, BaseEstima
     def _asked_solver(self) -> str:
         return str(self.solver)
 
-    def _starts(self, problems: Sequence[LinearProblem], rows: Rows | Columns) -> list[tuple[Vector, Vector]] | None:
+    def _starts(self, problems: Sequence[Problem], rows: Rows | Columns) -> list[Start] | None:
         """The points to start from: those of the last fit if `warm_start` is set and it had the same machines, else None."""
         last = getattr(self, "_last", None)
         if not self.warm_start or last is None:
             return None
         old, points = last
-        size = rows.n_features + (problems[0].bias != "none")
-        same = len(old) == len(problems) and all(
-            len(a) == len(b) and a.bias == b.bias and np.array_equal(a.targets, b.targets)
-            for a, b in zip(old, problems, strict=True)
-        )
-        if not same or len(points[0][1]) != size:
+        same = len(old) == len(problems) and all(new.resembles(one) for new, one in zip(problems, old, strict=True))
+        if not same or points[0][1].shape != problems[0].origin(rows.n_features)[1].shape:
             return None
-        return [carried_over(new, one, *point) for new, one, point in zip(problems, old, points, strict=True)]
+        return [
+            (new.carried_over(one, beta), weights.copy()) for new, one, (beta, weights) in zip(problems, old, points, strict=True)
+        ]
 
     # --- keep -----------------------------------------------------------------------------------------------------
 
-    def _keep(self, problems: Sequence[LinearProblem], results: Sequence[LinearMachineResult]) -> None:
+    def _keep(self, problems: Sequence[Problem], results: Sequence[LinearMachineResult], rows: Matrix | None = None) -> None:
+        """Keep the results as attributes. `rows` are the weights of the decisions, by default those of the machines."""
         n_features, constant = self.n_features_in_, problems[0].constant
-        weights = np.array([result.weights for result in results])
+        weights = np.array([result.weights for result in results] if rows is None else rows)
         self.coef_ = np.ascontiguousarray(weights[:, :n_features])
         has_bias = problems[0].bias != "none"
-        self.intercept_: Any = constant * weights[:, n_features] if has_bias else np.zeros(len(results))
+        self.intercept_: Any = constant * weights[:, n_features] if has_bias else np.zeros(len(weights))
         if not (np.isfinite(self.coef_).all() and np.isfinite(self.intercept_).all()):
             raise ValueError("The coefficients or intercepts are not finite: scale the features")
         proofs = [result.proof for result in results]
@@ -175,7 +181,7 @@ class LinearSVC(ClassifierMixin, LinearMachine):  # type: ignore[misc]
     .. math:: \min_{w, b} \tfrac12 \lVert w \rVert^2 + \sum_i C_i \, \max(0, 1 - y_i (w \cdot x_i + b))^p, \quad p = 1, 2
 
     A drop-in for :class:`sklearn.svm.LinearSVC`; parameters and attributes that are not described here mean the same as there.
-    Several classes are told apart one-vs-rest, the machines side by side.
+    Several classes are told apart one-vs-rest, the machines side by side, or by one machine (``multi_class="crammer_singer"``).
 
     Parameters
     ----------
@@ -203,7 +209,12 @@ class LinearSVC(ClassifierMixin, LinearMachine):  # type: ignore[misc]
         The solver; "auto" chooses by shape and loss, and ``solver_reason_`` says why.
     warm_start : bool, default=False
         Start from the solution of the last fit if it had the same samples and labels; C and weights may differ.
-    C, multi_class, intercept_scaling, class_weight, verbose
+    multi_class : {"ovr", "crammer_singer"}, default="ovr"
+        A machine for each class against the rest, or one machine of all classes (Crammer and Singer 2001),
+        :math:`\min \tfrac12 \sum_m \lVert w_m \rVert^2 + \sum_i C_i \max_m (1 - [m = y_i] + (w_m - w_{y_i}) \cdot x_i + b_m -
+        b_{y_i})`. It has the hinge loss, the penalty "l2" and one solver, and, as in scikit-learn, ``loss``, ``penalty`` and
+        ``dual`` are ignored. For two classes ``coef_`` is the difference of the weights of the second and the first.
+    C, intercept_scaling, class_weight, verbose
         As in scikit-learn; ``verbose`` shows a progress bar.
     random_state : int or None, default=None
         Ignored: the solvers are deterministic, whatever the number of threads.
@@ -244,7 +255,7 @@ class LinearSVC(ClassifierMixin, LinearMachine):  # type: ignore[misc]
         dual: bool | Literal["auto"] = "auto",
         tol: float | None = None,
         C: float = 1.0,
-        multi_class: Literal["ovr"] = "ovr",
+        multi_class: Literal["ovr", "crammer_singer"] = "ovr",
         fit_intercept: bool | Literal["regularized"] = True,
         intercept_scaling: float = 1.0,
         class_weight: ClassWeight = None,
@@ -279,7 +290,10 @@ class LinearSVC(ClassifierMixin, LinearMachine):  # type: ignore[misc]
         validation.positive("C", self.C, hint=" and finite (SVC has a hard margin)")
         validation.choice("loss", self.loss, SVC_LOSSES)
         validation.choice("penalty", self.penalty, ("l1", "l2"))
-        validation.choice("multi_class", self.multi_class, ("ovr",), " (SVC(kernel='linear') has 'crammer_singer')")
+        validation.choice("multi_class", self.multi_class, ("ovr", JOINT_STRATEGY))
+        self._check_shared_parameters()
+        if self.multi_class == JOINT_STRATEGY:  # as in scikit-learn, it has one loss, one penalty and one solver
+            return
         if self.dual not in (True, False, "auto"):
             raise validation.InvalidParameterError("dual", self.dual, "must be True, False or 'auto'")
         if (self.penalty == "l1" and (self.loss == "hinge" or self.dual is True)) or (
@@ -289,7 +303,6 @@ class LinearSVC(ClassifierMixin, LinearMachine):  # type: ignore[misc]
                 f"Unsupported set of arguments: penalty={self.penalty!r}, loss={self.loss!r}, dual={self.dual!r}; the penalty "
                 "'l1' goes with the squared hinge and dual=False, the hinge with dual=True; or use dual='auto'"
             )
-        self._check_shared_parameters()
 
     @with_callbacks  # type: ignore[untyped-decorator]
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
@@ -307,18 +320,43 @@ class LinearSVC(ClassifierMixin, LinearMachine):  # type: ignore[misc]
             self.class_weight_ = validation.class_weights(self.class_weight, self.classes_, labels, weights)
         costs = float(self.C) * weights * self.class_weight_[labels]
         validation.require_two_classes(labels, costs)
-        positives = [1] if len(self.classes_) == 2 else range(len(self.classes_))
-        problems = [
-            linear_classification(np.where(labels == positive, 1.0, -1.0), costs, self.loss, bias, constant)
-            for positive in positives
-        ]
+        problems = self._formulate(labels, costs, bias, constant)
         tasks.begin(len(problems), X=X, y=y, metadata={"sample_weight": sample_weight})
-        self._keep(problems, self._train(X, problems, control, tasks))
+        results = self._train(X, problems, control, tasks)
+        if isinstance(problems[0], JointLinearProblem):
+            self._keep_joint(problems[0], results[0], np.unique(labels[costs > 0.0]))
+        else:
+            self._keep(problems, results)
         self._finish(control, tasks)
         return self
 
+    def _formulate(self, labels: NDArray[np.intp], costs: Vector, bias: str, constant: float) -> list[Problem]:
+        """A problem for each class against the rest, or one for two classes, or one of all classes."""
+        if self.multi_class == JOINT_STRATEGY:
+            present = np.unique(labels[costs > 0.0])
+            numbers = np.searchsorted(present[:-1], labels).astype(np.int32)  # a class without weight counts as one that has some
+            return [JointLinearProblem(numbers, costs, len(present), bias, constant)]
+        positives = [1] if len(self.classes_) == 2 else range(len(self.classes_))
+        return [
+            linear_classification(np.where(labels == positive, 1.0, -1.0), costs, self.loss, bias, constant)
+            for positive in positives
+        ]
+
+    def _keep_joint(self, problem: JointLinearProblem, result: LinearMachineResult, present: NDArray[np.intp]) -> None:
+        """Keep one machine of all classes: a row for each class, or the difference of two.
+
+        The scores of the classes that are present add up to zero, so one of them is not negative, and a class without weight is
+        never predicted if its score is.
+        """
+        weights = np.zeros((len(self.classes_), len(result.weights)))
+        weights[present] = result.weights.T
+        two = len(self.classes_) == 2
+        self._keep([problem], [result], weights[1:] - weights[:1] if two else weights)
+        if not two:
+            self.intercept_[np.setdiff1d(np.arange(len(self.classes_)), present)] = SCORE_OF_WEIGHTLESS_CLASS
+
     def _asked_solver(self) -> str:
-        if self.solver != "auto" or self.dual == "auto" or self.penalty == "l1":
+        if self.solver != "auto" or self.dual == "auto" or self.penalty == "l1" or self.multi_class == JOINT_STRATEGY:
             return str(self.solver)
         return "descent" if self.dual else "newton"
 
