@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, ClassVar, Literal, Self
@@ -84,6 +85,10 @@ class LinearMachine(ShownInNotebooks, Portable, CallbackSupportMixin, BaseEstima
     # --- place, solve, certify ------------------------------------------------------------------------------------
 
     def _train(self, X: Any, problems: Sequence[Problem], control: Control, tasks: CallbackTree) -> list[LinearMachineResult]:
+        with control.running(), tasks.machine():
+            return self._solve(X, problems, control)
+
+    def _solve(self, X: Any, problems: Sequence[Problem], control: Control) -> list[LinearMachineResult]:
         joint = isinstance(problems[0], JointLinearProblem)
         l1 = getattr(self, "penalty", "l2") == "l1" and not joint
         rows = Columns(X) if l1 else Rows(X)
@@ -91,7 +96,7 @@ class LinearMachine(ShownInNotebooks, Portable, CallbackSupportMixin, BaseEstima
         choice = choose_linear_solver(self._asked_solver(), situation)
         self.solver_, self.solver_reason_ = choice.name, choice.reason
         stop = Stop(math.inf if self.tol is None else self.tol, self.gap_tol)
-        with make_backend("native").session(rows.n_values), control.running(), tasks.machine():
+        with make_backend("native").session(rows.n_values):
             results = train_linear(choice.name, problems, rows, stop, control, self.max_iter, self._starts(problems, rows))
         self._last = (problems, [(result.beta, result.weights) for result in results]) if self.warm_start else None
         return results
@@ -317,18 +322,26 @@ class LinearSVC(ClassifierMixin, LinearMachine):  # type: ignore[misc]
         self.classes_, labels = classes_and_labels(given)
         weights = validation.sample_weights(sample_weight, X)
         with validation.parameters_of(self):
-            self.class_weight_ = validation.class_weights(self.class_weight, self.classes_, labels, weights)
-        costs = float(self.C) * weights * self.class_weight_[labels]
+            costs = self._costs(labels, weights)
         validation.require_two_classes(labels, costs)
         problems = self._formulate(labels, costs, bias, constant)
         tasks.begin(len(problems), X=X, y=y, metadata={"sample_weight": sample_weight})
-        results = self._train(X, problems, control, tasks)
+        self._keep_machines(problems, self._train(X, problems, control, tasks), labels, costs)
+        self._finish(control, tasks)
+        return self
+
+    def _costs(self, labels: NDArray[np.intp], weights: Vector) -> Vector:
+        """C_i of each sample."""
+        self.class_weight_ = validation.class_weights(self.class_weight, self.classes_, labels, weights)
+        return np.asarray(float(self.C) * weights * self.class_weight_[labels])
+
+    def _keep_machines(
+        self, problems: Sequence[Problem], results: Sequence[LinearMachineResult], labels: NDArray[np.intp], costs: Vector
+    ) -> None:
         if isinstance(problems[0], JointLinearProblem):
             self._keep_joint(problems[0], results[0], np.unique(labels[costs > 0.0]))
         else:
             self._keep(problems, results)
-        self._finish(control, tasks)
-        return self
 
     def _formulate(self, labels: NDArray[np.intp], costs: Vector, bias: str, constant: float) -> list[Problem]:
         """A problem for each class against the rest, or one for two classes, or one of all classes."""
@@ -570,6 +583,30 @@ class LinearOneClassSVM(OutlierMixin, LinearMachine):  # type: ignore[misc]
     def predict(self, X: ArrayLike) -> NDArray[np.intp]:
         """1 for inliers, -1 for outliers."""
         return np.where(self.decision_function(X) >= 0.0, 1, -1)
+
+
+def train_folds(machine: LinearSVC, X: Any, y: NDArray[Any], weights: Sequence[Vector], control: Control) -> list[LinearSVC]:
+    """A copy of the machine for each of `weights`, trained with these weights of the samples (zero: held out), all side by side.
+    The machine itself keeps where they ended if `warm_start` is set, and starts there if it is trained so again."""
+    bias, constant = machine._bias()
+    machine.classes_, labels = classes_and_labels(y)
+    machine.n_features_in_ = X.shape[1]
+    folds = [copy(machine) for _ in weights]
+    for fold in folds:  # it is asked about rows of X, which have no names
+        fold.__dict__.pop("feature_names_in_", None)
+    costs = [fold._costs(labels, own) for fold, own in zip(folds, weights, strict=True)]
+    problems = [fold._formulate(labels, own, bias, constant) for fold, own in zip(folds, costs, strict=True)]
+    results = iter(machine._solve(X, [one for some in problems for one in some], control))
+    for fold, some, own in zip(folds, problems, costs, strict=True):
+        fold._keep_machines(some, [next(results) for _ in some], labels, own)
+        fold._last = None
+    return folds
+
+
+def check_linear_parameters(machine: LinearSVC) -> None:
+    """Check the parameters of a machine without fitting it."""
+    machine._check_parameters()
+    machine._bias()
 
 
 def _with_the_plane_lowered(X: Any, problem: LinearProblem, result: LinearMachineResult) -> LinearMachineResult:
