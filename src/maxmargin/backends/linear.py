@@ -53,6 +53,14 @@ class Rows:
             where = slice(first, min(first + ROWS_OF_PART, self.n_samples))
             yield where, self._X[where].astype(np.float64)
 
+    def scores(self, w: Vector) -> Vector:
+        """w . x_i, in float64."""
+        return np.concatenate([part @ w for _, part in self.parts()])
+
+    def products(self, beta: Vector) -> Vector:
+        """The sum of beta_i x_i, in float64."""
+        return np.asarray(sum(part.T @ beta[where] for where, part in self.parts()))
+
 
 class Columns:
     """The columns of a training set, as the L1 penalty asks for them: a CSC copy, unless X is CSC."""
