@@ -177,7 +177,7 @@ def certify_joint(
         violation = max(violation, part.violation(B, gradient))
         box = max(box, float((-shares[where]).max()))
         uneven = max(uneven, float(np.abs(part.residuals(B)).max()))
-        size += float(np.abs(B).sum())
+        size += float(np.abs(shares[where]).sum())
         n_parts, longest = n_parts + 1, max(longest, len(squares))
     unbalanced = problem.unbalanced(shares)
     error_of_products = (longest + n_parts + 2) * EPSILON * float(np.linalg.norm(reach))

@@ -5,7 +5,7 @@ bias adds c^2 to K. A free bias is the multiplier of sum_i B_mi = 0 for each cla
 
     repeat    minimise over B with K + rho c^2 and linear terms e_mi + c b_m;   b_m <- b_m + rho c sum_i B_mi
 
-as the square rho/2 (c sum_i B_mi)^2 is what the constant adds to the objective. Descent, which `JointLinearProblem` has for many
+as the square rho/2 (c sum_i B_mi)^2 is what the constant adds to the objective. Descent, for many
 samples, does the same, one sample at a time.
 """
 
@@ -20,14 +20,14 @@ from numpy.typing import NDArray
 
 from maxmargin.backends import Limit, Part, make_backend
 from maxmargin.formulations import CrammerSingerProblem, JointLinearProblem
-from maxmargin.rounding import EPSILON, POLISHED_VIOLATION, TINY
+from maxmargin.rounding import POLISHED_VIOLATION, TINY
 
 Matrix = NDArray[np.float64]
 
 #: rho c^2, in units of the mean |x|^2: the larger, the fewer multipliers.
 PENALTY = 30.0
+PATIENCE = 8  # rounds without a gap of half the smallest one, after which rounding is all that is left
 STEPS_PER_SAMPLE = 1000  # limit on the steps of a round
-BALANCED = 64.0 * EPSILON  # a sum that is smaller, relative to its terms, is rounding
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,8 @@ class SmallJointSolver:
     def advance(self, gap_tol: float, max_rounds: int, seconds: float) -> SmallProgress:
         """Solve, and move the bias, until the gap and the sums are as small as asked or as rounding allows."""
         problem, inner = self._problem, make_backend("native").inner
-        previous, rounds = np.inf, 0
+        rounds = idle = 0
+        best: tuple[float, Matrix, Matrix] | None = None
         while True:
             rounds += 1
             linear = self._part.linear + (problem.constant * self._bias)[:, None]
@@ -71,22 +72,24 @@ class SmallJointSolver:
             inner.solve_joint(self._K, part, POLISHED_VIOLATION, Limit(STEPS_PER_SAMPLE * len(problem), seconds))
             self._shares[:] = posed.shares(part.beta).T
             sums = part.beta.sum(axis=1)
-            moved = self._penalty * problem.constant * sums
+            bias = self._bias + self._penalty * problem.constant * sums
             self._weights[: self._X.shape[1]] = (part.beta @ self._X).T
             if problem.bias != "none":
-                self._weights[-1] = self._bias + moved
-            if self._free:
-                self._bias = self._bias + moved
-            gradient = part.beta @ self._K + linear
+                self._weights[-1] = bias
             off = float(np.abs(sums).sum()) if self._free else 0.0
-            gap = float(posed.gap_terms(part.beta, gradient).sum()) + off * (1.0 + float(np.abs(self._bias).max()))
-            dual = float(problem.cost.sum() - self._own_shares().sum()) - 0.5 * self._square()
-            done = gap <= gap_tol * max(abs(dual + gap), abs(dual))
-            settled = off <= BALANCED * float(np.abs(part.beta).sum()) or off >= previous
-            if done or settled or rounds >= max_rounds:
+            gap = float(posed.gap_terms(part.beta, part.beta @ self._K + linear).sum()) + off * (1.0 + float(np.abs(bias).max()))
+            if self._free:
+                self._bias = bias
+            idle = 0 if best is None or gap <= 0.5 * best[0] else idle + 1
+            if best is None or gap < best[0]:
+                best = gap, self._shares.copy(), self._weights.copy()
+            dual = float((problem.cost - self._own_shares()).sum()) - 0.5 * self._square()
+            done, stalled = gap <= gap_tol * max(abs(dual + gap), abs(dual)), idle >= PATIENCE
+            if done or stalled or rounds >= max_rounds:
                 break
-            previous = off
-        return SmallProgress(dual + gap, dual, gap, float(rounds), rounds, done, not done and settled)
+        gap, self._shares[:], self._weights[:] = best
+        dual = float((problem.cost - self._own_shares()).sum()) - 0.5 * self._square()
+        return SmallProgress(dual + gap, dual, gap, float(rounds), rounds, done, stalled and not done)
 
     def _own_shares(self) -> NDArray[np.float64]:
         return np.asarray(self._shares[np.arange(len(self._problem)), self._problem.own_class])
