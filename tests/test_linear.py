@@ -26,6 +26,11 @@ def two_classes() -> tuple[Any, Any]:
 
 
 @pytest.fixture(scope="module")
+def four_classes() -> tuple[Any, Any]:
+    return make_classification(300, 10, n_informative=6, n_classes=4, random_state=0)
+
+
+@pytest.fixture(scope="module")
 def regression() -> tuple[Any, Any]:
     X, y = make_regression(250, 8, noise=10.0, random_state=0)
     return X, y / 100.0
@@ -303,12 +308,67 @@ def test_regression_on_empty_rows(regression, solver, fit_intercept, loss):
     assert not model.coef_.any()
 
 
+# --- probabilities ----------------------------------------------------------------------------------------------------
+
+
+def unseen(model: LinearSVC, X: Any, y: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The leave-one-out decisions of a fit, one column for each machine."""
+    from maxmargin.estimators import linear
+
+    seen, compute = [], linear._unseen_decisions
+    monkeypatch.setattr(linear, "_unseen_decisions", lambda *arguments: seen.append(compute(*arguments)) or seen[-1])
+    model.fit(X, y)
+    return np.column_stack(seen)
+
+
+@pytest.mark.parametrize("sparse", [True, False])
+@pytest.mark.parametrize("fit_intercept", [True, False, "regularized"])
+@pytest.mark.parametrize(("loss", "least"), [("squared_hinge", 0.9995), ("hinge", 0.99)])
+def test_decisions_without_a_sample_are_those_of_refits(two_classes, loss, least, fit_intercept, sparse, monkeypatch):
+    X, y = two_classes[0][:120, :6], two_classes[1][:120]
+    parameters = {"loss": loss, "C": 0.3, "fit_intercept": fit_intercept, "gap_tol": 1e-9}
+    model = LinearSVC(probability="loo", **parameters)
+    decisions = unseen(model, sp.csr_matrix(X) if sparse else X, y, monkeypatch)[:, 0]
+    others = [np.delete(np.arange(120), i) for i in range(0, 120, 3)]
+    refits = [LinearSVC(**parameters).fit(X[rest], y[rest]).decision_function(X[[3 * i]])[0] for i, rest in enumerate(others)]
+    errors = np.abs(refits - decisions[::3])
+    assert np.corrcoef(refits, decisions[::3])[0, 1] > least
+    if loss == "squared_hinge":  # exact, unless another sample crosses the margin
+        assert np.mean(errors < 1e-6) > 0.3
+    assert model.loo_error_ == pytest.approx(np.mean((decisions > 0) != y))
+
+
+def test_probabilities_of_a_linear_machine(four_classes, two_classes):
+    X, y = four_classes
+    model = LinearSVC(probability=True, calibration="isotonic").fit(X, y)
+    probabilities = model.predict_proba(X)
+    assert probabilities.shape == (300, 4)
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1.0)
+    np.testing.assert_allclose(np.exp(model.predict_log_proba(X)), probabilities)
+    binary = LinearSVC(probability="loo").fit(*two_classes)
+    assert binary.probA_[0] < 0.0
+    rising = binary.predict_proba(two_classes[0])[np.argsort(binary.decision_function(two_classes[0])), 1]
+    assert (np.diff(rising) >= 0.0).all()
+    assert not hasattr(LinearSVC().fit(X, y), "predict_proba")
+    with pytest.raises(AttributeError, match=r"fit LinearSVC\(probability='loo'\), whose"):
+        LinearSVC().fit(X, y).predict_proba(X)
+
+
+@pytest.mark.parametrize("parameters", [{"multi_class": "crammer_singer"}, {"penalty": "l1"}])
+def test_machines_without_probabilities(four_classes, parameters):
+    with pytest.raises(ValueError, match="probability='loo': a machine with"):
+        LinearSVC(probability="loo", **parameters).fit(*four_classes)
+
+
+def test_probabilities_with_more_features_than_samples():
+    X = sp.random(200, 5000, 0.01, format="csr", random_state=0)
+    y = (np.asarray(X.sum(axis=1)).ravel() > X.sum(axis=1).mean()).astype(int)
+    model = LinearSVC(probability="loo").fit(X, y)
+    assert 0.0 <= model.loo_error_ <= 1.0
+    assert np.isfinite(model.predict_proba(X)).all()
+
+
 # --- one machine of all classes ---------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def four_classes() -> tuple[Any, Any]:
-    return make_classification(300, 10, n_informative=6, n_classes=4, random_state=0)
 
 
 def joint_values(X: Any, labels: Any, costs: Any, weights: Any, shares: Any, bias: str, constant: float) -> tuple[float, float]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from types import SimpleNamespace
@@ -19,18 +19,21 @@ from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.backends import make_backend
 from maxmargin.backends.linear import Columns, Rows
+from maxmargin.calibration import MAPS, FeatureRows, leave_one_out_decisions
 from maxmargin.callbacks import ProgressBar
 from maxmargin.certificates import combine
 from maxmargin.control import Control, Progress, Stop
 from maxmargin.estimators import validation
 from maxmargin.estimators.callback_tree import CallbackSupportMixin, CallbackTree, with_callbacks
 from maxmargin.estimators.linear_training import LinearMachineResult, Problem, Start, certify, train_linear
-from maxmargin.estimators.names import ClassWeight, LinearSolverName
+from maxmargin.estimators.names import CalibrationName, ClassWeight, LinearSolverName
 from maxmargin.estimators.notebook import ShownInNotebooks
 from maxmargin.estimators.portable import Portable
+from maxmargin.estimators.probabilities import Probabilities
 from maxmargin.formulations import (
     JointLinearProblem,
     LinearProblem,
+    classification_problem,
     linear_classification,
     linear_one_class,
     linear_regression,
@@ -180,7 +183,7 @@ class LinearMachine(ShownInNotebooks, Portable, CallbackSupportMixin, BaseEstima
         return tags
 
 
-class LinearSVC(ClassifierMixin, LinearMachine):  # type: ignore[misc]
+class LinearSVC(Probabilities, ClassifierMixin, LinearMachine):  # type: ignore[misc]
     r"""Linear support vector classification for many samples, exact, with a duality-gap certificate.
 
     .. math:: \min_{w, b} \tfrac12 \lVert w \rVert^2 + \sum_i C_i \, \max(0, 1 - y_i (w \cdot x_i + b))^p, \quad p = 1, 2
@@ -219,6 +222,12 @@ class LinearSVC(ClassifierMixin, LinearMachine):  # type: ignore[misc]
         :math:`\min \tfrac12 \sum_m \lVert w_m \rVert^2 + \sum_i C_i \max_m (1 - [m = y_i] + (w_m - w_{y_i}) \cdot x_i + b_m -
         b_{y_i})`. It has the hinge loss, the penalty "l2" and one solver, and, as in scikit-learn, ``loss``, ``penalty`` and
         ``dual`` are ignored. For two classes ``coef_`` is the difference of the weights of the second and the first.
+    probability : {False, "loo"} or bool, default=False
+        Whether there is ``predict_proba``: by leaving one out, without a refit, as in :class:`SVC`. The decision about each
+        sample by the machine without it comes from the Hessian of the primal problem, whose size is that of the features; with
+        more than 4096 features from the products of at most 4096 samples. True is "loo".
+    calibration : {"sigmoid", "isotonic"}, default="sigmoid"
+        The map from a decision to a probability.
     C, intercept_scaling, class_weight, verbose
         As in scikit-learn; ``verbose`` shows a progress bar.
     random_state : int or None, default=None
@@ -230,6 +239,10 @@ class LinearSVC(ClassifierMixin, LinearMachine):  # type: ignore[misc]
         Primal and dual value and the gap between them, in float64, by code that no solver shares.
     status_ : Status
         How the fit ended.
+    loo_error_ : float
+        With ``probability="loo"``: the share of training samples (by weight) that the machine without the sample would classify
+        wrongly: an estimate of the test error that needs no refit. It is too high if there are more than 4096 features and more
+        than 4096 samples inside the margin.
     n_iter_ : int
         The largest number of epochs or Newton steps of a machine.
     n_passes_ : float
@@ -252,6 +265,8 @@ class LinearSVC(ClassifierMixin, LinearMachine):  # type: ignore[misc]
     ((3, 4), True)
     """
 
+    _ways: ClassVar[Mapping[str, str]] = {"loo": "whose probabilities come from leave-one-out decisions without a refit"}
+
     def __init__(
         self,
         penalty: Literal["l1", "l2"] = "l2",
@@ -272,6 +287,8 @@ class LinearSVC(ClassifierMixin, LinearMachine):  # type: ignore[misc]
         callbacks: Sequence[Callable[[Progress], Any]] | None = None,
         solver: LinearSolverName = "auto",
         warm_start: bool = False,
+        probability: bool | Literal["loo"] = False,
+        calibration: CalibrationName = "sigmoid",
     ) -> None:
         self.penalty = penalty
         self.loss = loss
@@ -290,14 +307,24 @@ class LinearSVC(ClassifierMixin, LinearMachine):  # type: ignore[misc]
         self.callbacks = callbacks
         self.solver = solver
         self.warm_start = warm_start
+        self.probability = probability
+        self.calibration = calibration
 
     def _check_parameters(self) -> None:
         validation.positive("C", self.C, hint=" and finite (SVC has a hard margin)")
+        self._check_probability()
         validation.choice("loss", self.loss, SVC_LOSSES)
         validation.choice("penalty", self.penalty, ("l1", "l2"))
         validation.choice("multi_class", self.multi_class, ("ovr", JOINT_STRATEGY))
         self._check_shared_parameters()
-        if self.multi_class == JOINT_STRATEGY:  # as in scikit-learn, it has one loss, one penalty and one solver
+        joint = self.multi_class == JOINT_STRATEGY
+        if self.probability and (joint or self.penalty == "l1"):
+            machine = f"multi_class={self.multi_class!r}" if joint else f"penalty={self.penalty!r}"
+            raise ValueError(
+                f"probability={self.probability!r}: a machine with {machine} has no probabilities of its own (use "
+                "multi_class='ovr' and penalty='l2', or sklearn.calibration.CalibratedClassifierCV)"
+            )
+        if joint:  # as in scikit-learn, it has one loss, one penalty and one solver
             return
         if self.dual not in (True, False, "auto"):
             raise validation.InvalidParameterError("dual", self.dual, "must be True, False or 'auto'")
@@ -326,9 +353,32 @@ class LinearSVC(ClassifierMixin, LinearMachine):  # type: ignore[misc]
         validation.require_two_classes(labels, costs)
         problems = self._formulate(labels, costs, bias, constant)
         tasks.begin(len(problems), X=X, y=y, metadata={"sample_weight": sample_weight})
-        self._keep_machines(problems, self._train(X, problems, control, tasks), labels, costs)
+        results = self._train(X, problems, control, tasks)
+        self._keep_machines(problems, results, labels, costs)
+        self._calibrate(X, problems, results, labels, weights)
         self._finish(control, tasks)
         return self
+
+    def _calibrate(
+        self,
+        X: Any,
+        problems: Sequence[Problem],
+        results: Sequence[LinearMachineResult],
+        labels: NDArray[np.intp],
+        weights: Vector,
+    ) -> None:
+        """Fit a map for each machine on its decisions about samples that it has not seen."""
+        self.calibration_ = ()
+        self.__dict__.pop("loo_error_", None)
+        if not self.probability:
+            return
+        unseen, maps = np.empty((len(labels), len(problems))), []
+        for column, problem, result in zip(unseen.T, problems, results, strict=True):
+            assert isinstance(problem, LinearProblem)
+            column[:] = _unseen_decisions(X, problem, result)
+            maps.append(MAPS[self.calibration].fit(column, problem.targets > 0.0, weights))
+        self.calibration_ = tuple(maps)
+        self.loo_error_ = float(np.average(_choose(unseen) != labels, weights=weights))
 
     def _costs(self, labels: NDArray[np.intp], weights: Vector) -> Vector:
         """C_i of each sample."""
@@ -380,9 +430,11 @@ class LinearSVC(ClassifierMixin, LinearMachine):  # type: ignore[misc]
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """The class of each sample."""
-        scores = self._scores(X)
-        chosen = (scores[:, 0] > 0.0).astype(np.intp) if scores.shape[1] == 1 else scores.argmax(axis=1)
+        chosen = _choose(self._scores(X))
         return np.asarray(self.classes_[chosen])
+
+    def _decisions(self, X: ArrayLike) -> Matrix:
+        return self._scores(X)
 
 
 class LinearSVR(RegressorMixin, LinearMachine):  # type: ignore[misc]
@@ -585,6 +637,24 @@ class LinearOneClassSVM(OutlierMixin, LinearMachine):  # type: ignore[misc]
         return np.where(self.decision_function(X) >= 0.0, 1, -1)
 
 
+def _choose(scores: Matrix) -> NDArray[np.intp]:
+    """The number of the class with the highest score; of two classes, by the sign of the one there is."""
+    return np.asarray((scores[:, 0] > 0.0).astype(np.intp) if scores.shape[1] == 1 else scores.argmax(axis=1))
+
+
+def _unseen_decisions(X: Any, problem: LinearProblem, result: LinearMachineResult) -> Vector:
+    """The decision about each sample by the machine without it, by the span rule (`calibration.leave_one_out`), for which the
+    machine is one with the kernel X X': a regularised bias is the weight of one more feature, so part of the kernel's sums."""
+    n_features, regularised = X.shape[1], problem.bias == "regularised"
+    loss = "squared_hinge" if problem.squared else "hinge"
+    posed = classification_problem(problem.targets, np.abs(problem.reach), loss, problem.bias == "free")
+    offset = problem.constant * float(result.weights[n_features]) if problem.bias != "none" else 0.0
+    sums = Rows(X).scores(result.weights[:n_features]) + (offset if regularised else 0.0)
+    gradient = sums + posed.linear + (0.0 if posed.shift is None else posed.shift * result.beta)
+    rows = FeatureRows(X, problem.constant if regularised else 0.0)
+    return leave_one_out_decisions(posed, result.beta, gradient, 0.0 if regularised else offset, rows)
+
+
 def train_folds(machine: LinearSVC, X: Any, y: NDArray[Any], weights: Sequence[Vector], control: Control) -> list[LinearSVC]:
     """A copy of the machine for each of `weights`, trained with these weights of the samples (zero: held out), all side by side.
     The machine itself keeps where they ended if `warm_start` is set, and starts there if it is trained so again."""
@@ -599,7 +669,7 @@ def train_folds(machine: LinearSVC, X: Any, y: NDArray[Any], weights: Sequence[V
     results = iter(machine._solve(X, [one for some in problems for one in some], control))
     for fold, some, own in zip(folds, problems, costs, strict=True):
         fold._keep_machines(some, [next(results) for _ in some], labels, own)
-        fold._last = None
+        fold._last, fold.calibration_ = None, ()
     return folds
 
 
