@@ -21,8 +21,9 @@ from sklearn.metrics import brier_score_loss, log_loss
 from sklearn.preprocessing import scale
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from maxmargin import SVC, NuSVC
+from maxmargin import SVC, LinearSVC, NuSVC
 from maxmargin.calibration import (
+    FeatureRows,
     Isotonic,
     Sigmoid,
     couple_pairs,
@@ -120,6 +121,23 @@ def test_spans_are_what_they_are_said_to_be(problem: DualProblem) -> None:
     spans = squared_spans(problem, beta, random.normal(size=40), Matrix(K))
     np.testing.assert_allclose(spans, spans_by_definition(problem, beta, K), rtol=1e-7, atol=1e-9)
     assert (spans[beta != 0] > 0).all()
+
+
+@pytest.mark.parametrize("constant", [0.0, 1.5])
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("problem", list(problems()))
+def test_spans_by_few_features_are_those_by_the_kernel_matrix(problem: DualProblem, sparse: bool, constant: float) -> None:
+    random = np.random.default_rng(1)
+    X = random.normal(size=(40, 4))
+    share = random.choice([0.0, 1.0, 0.3, 0.6], size=40)
+    reach = np.minimum(np.maximum(problem.upper, -problem.lower), 2.0)
+    beta, gradient = np.where(problem.upper > 0, 1.0, -1.0) * share * reach, random.normal(size=40)
+    rows = FeatureRows(sp.csr_matrix(X) if sparse else X, constant)
+    assert rows.n_features < 10
+    K = Matrix(X @ X.T + constant**2)
+    np.testing.assert_allclose(rows.block(np.arange(3), np.arange(40)), K.K[:3], atol=1e-12)
+    expected = squared_spans(problem, beta, gradient, K)
+    np.testing.assert_allclose(squared_spans(problem, beta, gradient, rows), expected, rtol=1e-6, atol=1e-9)
 
 
 @pytest.mark.parametrize("most", [1000, 15])
@@ -678,11 +696,14 @@ def test_as_good_as_refits(probability: str) -> None:
 
 
 @parametrize_with_checks(
-    [SVC(probability="loo"), SVC(probability="cv")],
-    expected_failed_checks=lambda _: dict.fromkeys(
-        ("check_sample_weight_equivalence_on_dense_data", "check_sample_weight_equivalence_on_sparse_data"),
-        "a sample with a weight is left out as a whole, its copies one by one",
-    ),
+    [SVC(probability="loo"), SVC(probability="cv"), LinearSVC(probability="loo")],
+    expected_failed_checks=lambda model: {
+        **dict.fromkeys(
+            ("check_sample_weight_equivalence_on_dense_data", "check_sample_weight_equivalence_on_sparse_data"),
+            "a sample with a weight is left out as a whole, its copies one by one",
+        ),
+        **({"check_classifiers_train": "predict goes by the sign of the decision"} if isinstance(model, LinearSVC) else {}),
+    },
 )
 def test_scikit_learn_checks(estimator: Any, check: Any) -> None:
     check(estimator)

@@ -39,6 +39,7 @@ VARIANTS = [
     LinearSVC(),
     LinearSVC(loss="hinge"),
     LinearSVC(fit_intercept="regularized", warm_start=True),
+    LinearSVC(multi_class="crammer_singer"),
     LinearSVR(),
     LinearSVR(loss="squared_epsilon_insensitive", fit_intercept=False),
     LinearOneClassSVM(),

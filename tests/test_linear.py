@@ -26,6 +26,11 @@ def two_classes() -> tuple[Any, Any]:
 
 
 @pytest.fixture(scope="module")
+def four_classes() -> tuple[Any, Any]:
+    return make_classification(300, 10, n_informative=6, n_classes=4, random_state=0)
+
+
+@pytest.fixture(scope="module")
 def regression() -> tuple[Any, Any]:
     X, y = make_regression(250, 8, noise=10.0, random_state=0)
     return X, y / 100.0
@@ -301,3 +306,157 @@ def test_regression_on_empty_rows(regression, solver, fit_intercept, loss):
     assert model.status_ is Status.GAP_REACHED
     assert (model.certificate_.gap_terms >= 0.0).all()
     assert not model.coef_.any()
+
+
+# --- probabilities ----------------------------------------------------------------------------------------------------
+
+
+def unseen(model: LinearSVC, X: Any, y: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The leave-one-out decisions of a fit, one column for each machine."""
+    from maxmargin.estimators import linear
+
+    seen, compute = [], linear._unseen_decisions
+    monkeypatch.setattr(linear, "_unseen_decisions", lambda *arguments: seen.append(compute(*arguments)) or seen[-1])
+    model.fit(X, y)
+    return np.column_stack(seen)
+
+
+@pytest.mark.parametrize("sparse", [True, False])
+@pytest.mark.parametrize("fit_intercept", [True, False, "regularized"])
+@pytest.mark.parametrize(("loss", "least"), [("squared_hinge", 0.9995), ("hinge", 0.99)])
+def test_decisions_without_a_sample_are_those_of_refits(two_classes, loss, least, fit_intercept, sparse, monkeypatch):
+    X, y = two_classes[0][:120, :6], two_classes[1][:120]
+    parameters = {"loss": loss, "C": 0.3, "fit_intercept": fit_intercept, "gap_tol": 1e-9}
+    model = LinearSVC(probability="loo", **parameters)
+    decisions = unseen(model, sp.csr_matrix(X) if sparse else X, y, monkeypatch)[:, 0]
+    others = [np.delete(np.arange(120), i) for i in range(0, 120, 3)]
+    refits = [LinearSVC(**parameters).fit(X[rest], y[rest]).decision_function(X[[3 * i]])[0] for i, rest in enumerate(others)]
+    errors = np.abs(refits - decisions[::3])
+    assert np.corrcoef(refits, decisions[::3])[0, 1] > least
+    if loss == "squared_hinge":  # exact, unless another sample crosses the margin
+        assert np.mean(errors < 1e-6) > 0.3
+    assert model.loo_error_ == pytest.approx(np.mean((decisions > 0) != y))
+
+
+def test_probabilities_of_a_linear_machine(four_classes, two_classes):
+    X, y = four_classes
+    model = LinearSVC(probability=True, calibration="isotonic").fit(X, y)
+    probabilities = model.predict_proba(X)
+    assert probabilities.shape == (300, 4)
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1.0)
+    np.testing.assert_allclose(np.exp(model.predict_log_proba(X)), probabilities)
+    binary = LinearSVC(probability="loo").fit(*two_classes)
+    assert binary.probA_[0] < 0.0
+    rising = binary.predict_proba(two_classes[0])[np.argsort(binary.decision_function(two_classes[0])), 1]
+    assert (np.diff(rising) >= 0.0).all()
+    assert not hasattr(LinearSVC().fit(X, y), "predict_proba")
+    with pytest.raises(AttributeError, match=r"fit LinearSVC\(probability='loo'\), whose"):
+        LinearSVC().fit(X, y).predict_proba(X)
+
+
+@pytest.mark.parametrize("parameters", [{"multi_class": "crammer_singer"}, {"penalty": "l1"}])
+def test_machines_without_probabilities(four_classes, parameters):
+    with pytest.raises(ValueError, match="probability='loo': a machine with"):
+        LinearSVC(probability="loo", **parameters).fit(*four_classes)
+
+
+def test_probabilities_with_more_features_than_samples():
+    X = sp.random(200, 5000, 0.01, format="csr", random_state=0)
+    y = (np.asarray(X.sum(axis=1)).ravel() > X.sum(axis=1).mean()).astype(int)
+    model = LinearSVC(probability="loo").fit(X, y)
+    assert 0.0 <= model.loo_error_ <= 1.0
+    assert np.isfinite(model.predict_proba(X)).all()
+
+
+# --- one machine of all classes ---------------------------------------------------------------------------------------
+
+
+def joint_values(X: Any, labels: Any, costs: Any, weights: Any, shares: Any, bias: str, constant: float) -> tuple[float, float]:
+    """The two values as linear_joint.hpp states them, by plain NumPy."""
+    k = shares.shape[1]
+    own = np.eye(k)[labels]
+    B = costs[:, None] * own - shares
+    W, b = (weights[:-1], weights[-1]) if bias != "none" else (weights, np.zeros(k))
+    G = 1.0 - own + X @ W + constant * b
+    V = X.T @ B
+    primal = 0.5 * (W**2).sum() + costs @ (G.max(axis=1) - (G * own).sum(axis=1))
+    dual = ((1.0 - own) * shares).sum() - 0.5 * (V**2).sum()
+    if bias == "regularised":
+        primal += 0.5 * b @ b
+        dual -= 0.5 * constant**2 * (B.sum(axis=0) ** 2).sum()
+    return float(primal), float(dual)
+
+
+@pytest.mark.parametrize(("bias", "constant"), BIASES)
+@pytest.mark.parametrize("layout", ["dense", "csr", "csr float32"])
+@pytest.mark.parametrize("solver", ["descent", "tile"])
+def test_the_statement_of_the_joint_machine_and_its_certificate(four_classes, bias, constant, layout, solver):
+    from maxmargin.backends.linear import Rows
+    from maxmargin.control import Control, Stop
+    from maxmargin.estimators.linear_training import certify, train_linear
+    from maxmargin.formulations import JointLinearProblem
+
+    X, y = four_classes
+    X = X.astype(np.float32).astype(np.float64)
+    costs = np.random.default_rng(0).integers(0, 3, len(y)) * 0.05
+    problem = JointLinearProblem(y.astype(np.int32), costs, 4, bias, constant)
+    rows = Rows({"dense": X, **{name: LAYOUTS[name](X) for name in ("csr", "csr float32")}}[layout])
+    (result,) = train_linear(solver, [problem], rows, Stop(np.inf, 1e-3), Control(), -1)
+    assert result.status is Status.GAP_REACHED
+    assert (result.beta >= 0.0).all()
+    far = result.weights + 0.1, problem.balanced(problem.carried_over(problem, 0.5 * result.beta + 0.125 * costs[:, None]))
+    for weights, shares in ((result.weights, result.beta), far):
+        proof = certify(problem, rows, weights, shares)
+        primal, dual = joint_values(X, y, costs, weights, shares, bias, constant)
+        assert proof.feasible
+        assert proof.dual == pytest.approx(dual, rel=1e-12)
+        assert proof.primal == pytest.approx(primal, rel=1e-10)  # it has an allowance for rounding
+        assert proof.gap >= primal - dual - 1e-12 * primal
+    assert certify(problem, rows, *far).relative_gap > 0.01
+
+
+def test_the_joint_machine_is_that_of_svc(four_classes):
+    X, y = four_classes
+    weights = np.random.default_rng(1).integers(0, 3, len(y)).astype(float)
+    reference = SVC(kernel="linear", multi_class="crammer_singer", C=0.1, gap_tol=1e-8).fit(X, y, weights)
+    model = LinearSVC(multi_class="crammer_singer", C=0.1, fit_intercept=False, gap_tol=1e-5).fit(X, y, weights)
+    assert model.certificate_.primal == pytest.approx(reference.certificate_.primal, rel=1e-5)
+    np.testing.assert_allclose(model.coef_, reference.coef_, atol=2e-2)
+    assert model.solver_ == "tile"
+    assert "all classes" in model.solver_reason_
+    assert LinearSVC(multi_class="crammer_singer", C=0.1, solver="descent").fit(X, y).solver_ == "descent"
+
+
+@pytest.mark.parametrize("fit_intercept", [True, "regularized"])
+def test_the_joint_machine_of_two_classes_is_a_binary_one(two_classes, fit_intercept):
+    """Its weights are w / 2 and -w / 2 of the binary machine with 2 C."""
+    X, y = two_classes
+    joint = LinearSVC(multi_class="crammer_singer", C=0.05, fit_intercept=fit_intercept, gap_tol=1e-6).fit(X, y)
+    binary = LinearSVC(loss="hinge", C=0.1, fit_intercept=fit_intercept, gap_tol=1e-7).fit(X, y)
+    assert 2.0 * joint.certificate_.primal == pytest.approx(binary.certificate_.primal, rel=1e-5)
+    assert joint.coef_.shape == (1, 12)
+    np.testing.assert_allclose(joint.coef_, binary.coef_, atol=5e-3)
+    np.testing.assert_allclose(joint.intercept_, binary.intercept_, atol=5e-3)
+
+
+def test_a_class_without_weight_is_never_predicted_by_the_joint_machine(four_classes):
+    X, y = four_classes
+    model = LinearSVC(multi_class="crammer_singer", C=0.1).fit(X, y, np.where(y == 2, 0.0, 1.0))
+    assert 2 not in model.predict(X)
+    assert model.decision_function(X).shape == (300, 4)
+    without = LinearSVC(multi_class="crammer_singer", C=0.1).fit(X[y != 2], y[y != 2])
+    assert model.certificate_.primal == pytest.approx(without.certificate_.primal, rel=2e-3)
+
+
+def test_a_warm_start_of_the_joint_machine(four_classes):
+    X, y = four_classes
+    model = LinearSVC(multi_class="crammer_singer", C=0.1, solver="descent", warm_start=True).fit(X, y)
+    cold = model.n_iter_
+    model.set_params(C=0.11).fit(X, y)
+    assert model.status_.converged
+    assert model.n_iter_ < cold
+
+
+def test_the_joint_machine_has_one_solver(four_classes):
+    with pytest.raises(ValueError, match="solver='newton': must be 'auto' or 'descent' with multi_class='crammer_singer'"):
+        LinearSVC(multi_class="crammer_singer", solver="newton").fit(*four_classes)

@@ -86,6 +86,8 @@ def cases() -> Iterator[tuple[str, Any, Any, Any]]:
     yield "two targets", KernelRegressor(kernel="linear", alpha=0.1), X, X[:, :2] ** 2
     yield "LinearSVC", LinearSVC(class_weight="balanced"), X, np.where(TWO > 0, "yes", "no")
     yield "one vs rest", LinearSVC(loss="hinge", fit_intercept="regularized", warm_start=True), sp.csr_array(X * (X > 0)), THREE
+    yield "probabilities", LinearSVC(probability="loo"), X, THREE
+    yield "joint machine", LinearSVC(multi_class="crammer_singer", warm_start=True), X, THREE
     yield "L1 penalty", LinearSVC("l1", C=0.1), X, TWO
     yield "LinearSVR", LinearSVR(epsilon=0.1, tol=1e-3, max_seconds=60.0), X, TARGET
     yield "LinearOneClassSVM", LinearOneClassSVM(nu=0.2), X + 2.0, None

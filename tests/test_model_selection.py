@@ -42,7 +42,7 @@ from maxmargin.formulations import DualProblem
 from maxmargin.gram import DoubledGram, Gram
 from maxmargin.kernels import RBF, NamedKernel, make_kernel
 from maxmargin.model_selection import Path, grid
-from maxmargin.model_selection.search import _Results
+from maxmargin.model_selection.search import Results
 from tests.wording import of_parameter
 
 LIVENESS = 30.0  # seconds: a limit that only a hang exceeds
@@ -483,7 +483,7 @@ def test_hopeless_points_are_left_out_and_the_best_is_the_same(data: Data) -> No
 
 @pytest.mark.parametrize(("score", "hopeless"), [(0.79, True), (0.8, False), (0.81, False)])
 def test_a_point_that_can_still_be_as_good_is_not_hopeless(score: float, hopeless: bool) -> None:
-    known = _Results({"C": [1.0, 2.0], "gamma": [1.0]}, [{"C": 1.0}, {"C": 2.0}], 2, ["score"])
+    known = Results({"C": [1.0, 2.0], "gamma": [1.0]}, [{"C": 1.0}, {"C": 2.0}], 2, ["score"])
     assert not known.hopeless(0, 1)  # nothing is known
     known.scores["score"][0] = [[0.9, 0.9], [score, np.nan]]
     assert known.hopeless(0, 1) == hopeless

@@ -63,6 +63,7 @@ CASES = {name: case for name, *case in cases()}
 LINEAR_CASES = {
     "LinearSVC": (LinearSVC(), TWO),
     "one vs rest": (LinearSVC(loss="hinge", fit_intercept="regularized"), FOUR),
+    "probabilities": (LinearSVC(probability="loo"), FOUR),
     "L1 penalty": (LinearSVC("l1", C=0.1), np.array(["no", "yes"])[TWO]),
     "LinearSVR": (LinearSVR(), TARGET),
     "LinearOneClassSVM": (LinearOneClassSVM(nu=0.2), None),

@@ -27,7 +27,6 @@ MODULES = ("sklearn.svm.tests.test_svm", "sklearn.svm.tests.test_sparse")
 PRIVATE = "reads or writes a private attribute of scikit-learn's class"
 DEPRECATED = "expects what is deprecated there to warn; here it stays"
 SOLVED = "expects a warning at max_iter=1 or 2, but one step solves that problem exactly here"
-NO_JOINT_MACHINE = "LinearSVC has no machine of all classes; SVC(kernel='linear') has"
 INTERCEPT = "expects the intercept to be regularised; runs below, with fit_intercept='regularized'"
 EXCEPTIONS: dict[str | tuple[str, type], str] = {
     "test_probability_raises_futurewarning_svm": DEPRECATED,
@@ -38,8 +37,6 @@ EXCEPTIONS: dict[str | tuple[str, type], str] = {
     "test_libsvm_convergence_warnings_svm": SOLVED,
     "test_timeout_sparse": SOLVED,
     "test_linear_svm_convergence_warnings_svm": SOLVED,
-    "test_linearsvc_crammer_singer_svm": NO_JOINT_MACHINE,
-    "test_crammer_singer_binary_svm": NO_JOINT_MACHINE,
     "test_dense_liblinear_intercept_handling_svm": INTERCEPT,
     "test_sparse_liblinear_intercept_handling_sparse": INTERCEPT,
     "test_bad_input_svm": "expects a model trained on dense data to refuse sparse queries; here it answers them",

@@ -22,7 +22,7 @@ from scipy.sparse import csr_matrix
 from sklearn.datasets import load_iris
 from sklearn.exceptions import ConvergenceWarning
 
-from maxmargin import SVC, SVR, Status
+from maxmargin import SVC, SVR, NuSVR, Status
 from maxmargin.formulations import classification_problem
 from maxmargin.gram import AugmentedGram, BlockGram
 from maxmargin.kernels import make_kernel
@@ -946,6 +946,8 @@ def test_other_machines_have_the_fast_solver_only():
     X, y, _ = MOONS.samples()
     assert SVR().fit(X, y).solver_ == "block-smo"
     with pytest.raises(ValueError, match=r"solver='qp': must be 'auto' or one of block-smo$"):
+        NuSVR(solver="qp").fit(X, y)
+    with pytest.raises(ValueError, match=r"solver='qp': must be 'auto' or one of block-smo, linear$"):
         SVR(solver="qp").fit(X, y)
 
 

@@ -11,6 +11,7 @@
 
 #include "maxmargin/linear_certificate.hpp"
 #include "maxmargin/linear_descent.hpp"
+#include "maxmargin/linear_joint.hpp"
 #include "maxmargin/linear_l1.hpp"
 #include "maxmargin/linear_newton.hpp"
 
@@ -24,7 +25,11 @@ using Vector = nb::ndarray<T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 template <class T>
 using Matrix = nb::ndarray<T, nb::ndim<2>, nb::device::cpu>;
 
+using Table = nb::ndarray<double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+
 using Make = std::unique_ptr<LinearSolver>(const LinearProblem&, const std::string& method, double* beta, double* weights);
+
+using MakeJoint = std::unique_ptr<LinearSolver>(const JointLinearProblem&, double* shares, double* weights);
 
 using Judge = LinearEvidence(const LinearProblem&, const double* weights, const double* beta, double* terms, double* products);
 
@@ -33,6 +38,7 @@ struct LinearRows {
     std::int64_t n_samples;
     int n_features;
     std::function<Make> make;
+    std::function<MakeJoint> make_joint;
     std::function<Judge> evidence;
 };
 
@@ -43,14 +49,17 @@ LinearRows rows_of(View X, Held... held) {  // what is held keeps the arrays ali
         if (method == "descent") return descent_solver(X, problem, beta, weights);
         throw std::invalid_argument("no solver of linear machines is called " + method);
     };
+    auto make_joint = [X, held...](const JointLinearProblem& problem, double* shares, double* weights) {
+        return joint_solver(X, problem, shares, weights);
+    };
     auto evidence = [X, held...](const LinearProblem& problem, const double* weights, const double* beta, double* terms,
                                  double* products) { return linear_evidence(X, problem, weights, beta, terms, products); };
-    return {X.n_samples, X.n_features, make, evidence};
+    return {X.n_samples, X.n_features, make, make_joint, evidence};
 }
 
 // A solver, and the arrays that it works on.
 struct Solver {
-    Vector<double> beta, weights;
+    nb::ndarray<> beta, weights;
     std::unique_ptr<LinearSolver> solver;
 };
 
@@ -75,6 +84,19 @@ struct Problem {
           given{t.data(), c.data(), static_cast<std::int64_t>(t.shape(0)), epsilon, two_sided, squared, bias_of(bias),
                 constant, total} {
         require_length(c.shape(0), t.shape(0));
+    }
+};
+
+struct JointProblem {
+    Vector<const std::int32_t> labels;
+    Vector<const double> costs;
+    JointLinearProblem given;
+    JointProblem(Vector<const std::int32_t> y, Vector<const double> c, int n_classes, const std::string& bias, double constant)
+        : labels(y), costs(c),
+          given{y.data(), c.data(), static_cast<std::int64_t>(y.shape(0)), n_classes, bias_of(bias), constant} {
+        require_length(c.shape(0), y.shape(0));
+        for (std::size_t i = 0; i < y.shape(0); ++i)
+            if (y.data()[i] < 0 || y.data()[i] >= n_classes) throw std::invalid_argument("a label is no class");
     }
 };
 
@@ -115,7 +137,8 @@ void bind_l1(nb::module_& module) {
             require_length(beta.shape(0), n_samples);
             require_length(weights.shape(0), columns.n_samples + problem.given.has_bias());
             nb::gil_scoped_release release;
-            return Solver{beta, weights, l1_solver(columns, problem.given, beta.data(), weights.data())};
+            return Solver{nb::ndarray<>(beta), nb::ndarray<>(weights),
+                          l1_solver(columns, problem.given, beta.data(), weights.data())};
         },
         nb::keep_alive<0, 1>(), nb::keep_alive<0, 2>(), nb::keep_alive<0, 3>(), nb::keep_alive<0, 5>());
 }
@@ -160,9 +183,26 @@ void bind_linear(nb::module_& module) {
            Vector<double> weights) {
             require_fit(self, problem, beta.shape(0), weights.shape(0));
             nb::gil_scoped_release release;
-            return Solver{beta, weights, self.make(problem.given, method, beta.data(), weights.data())};
+            return Solver{nb::ndarray<>(beta), nb::ndarray<>(weights),
+                          self.make(problem.given, method, beta.data(), weights.data())};
         },
         nb::keep_alive<0, 1>(), nb::keep_alive<0, 3>());
+    nb::class_<JointProblem>(module, "JointLinearProblem")
+        .def(nb::init<Vector<const std::int32_t>, Vector<const double>, int, const std::string&, double>());
+    rows.def(
+        "joint_solver",
+        [](const LinearRows& self, const JointProblem& problem, Table shares, Table weights) {
+            const std::size_t n_classes = problem.given.n_classes;
+            require_length(problem.given.n_samples, self.n_samples);
+            require_length(shares.shape(0), self.n_samples);
+            require_length(weights.shape(0), self.n_features + problem.given.has_bias());
+            require_length(shares.shape(1), n_classes);
+            require_length(weights.shape(1), n_classes);
+            nb::gil_scoped_release release;
+            return Solver{nb::ndarray<>(shares), nb::ndarray<>(weights),
+                          self.make_joint(problem.given, shares.data(), weights.data())};
+        },
+        nb::keep_alive<0, 1>(), nb::keep_alive<0, 2>());
     bind_l1<float, std::int32_t>(module);
     bind_l1<double, std::int32_t>(module);
     bind_l1<float, std::int64_t>(module);

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from maxmargin.estimators import SVC, SVR, KernelRegressor, LinearOneClassSVM, LinearSVC, LinearSVR, NuSVC, NuSVR, OneClassSVM
     from maxmargin.estimators.probabilities import loo_decisions
     from maxmargin.io import load
-    from maxmargin.model_selection import SVCCV, SVRCV, C_path
+    from maxmargin.model_selection import SVCCV, SVRCV, C_path, LinearSVCCV
     from maxmargin.solution import Status
 
     __version__: str
@@ -31,6 +31,7 @@ _MODULE_OF = {
     "KernelRegressor": "estimators",
     "LinearOneClassSVM": "estimators",
     "LinearSVC": "estimators",
+    "LinearSVCCV": "model_selection",
     "LinearSVR": "estimators",
     "NuSVC": "estimators",
     "NuSVR": "estimators",
@@ -55,6 +56,7 @@ __all__ = [
     "KernelRegressor",
     "LinearOneClassSVM",
     "LinearSVC",
+    "LinearSVCCV",
     "LinearSVR",
     "NuSVC",
     "NuSVR",

@@ -14,17 +14,19 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from maxmargin.certificates import ZERO, Certificate, relative_gap
-from maxmargin.formulations import LinearProblem
+from maxmargin.formulations import JointLinearProblem, LinearProblem
 from maxmargin.rounding import EPSILON
 
 Vector = NDArray[np.float64]
+Matrix = NDArray[np.float64]
 
 
 class Sums(Protocol):
@@ -145,3 +147,82 @@ def certify_l1(
         seconds=time.perf_counter() - started,
         gap_terms=losses - dual_terms,
     )
+
+
+def certify_joint(
+    problem: JointLinearProblem, weights: Matrix, shares: Matrix, parts: Iterable[tuple[slice, Any]]
+) -> Certificate:
+    """The certificate of one machine of all classes; `parts` are the rows of the training set in float64, some at a time.
+
+    The terms of the gap are those of the worst scores that rounding allows. The sums over the rows are taken part by part, so
+    they are off by at most a rounding error for each row of a part and each part.
+    """
+    started = time.perf_counter()
+    has_bias = problem.bias != "none"
+    w, bias = (weights[:-1], weights[-1]) if has_bias else (weights, np.zeros(problem.n_classes))
+    offset, norm = problem.constant * bias, float(np.sqrt((w * w).sum(axis=0).max(initial=0.0)))
+    terms, products, reach = np.empty(len(problem)), np.zeros_like(w), np.zeros(problem.n_classes)
+    plain = violation = box = size = uneven = 0.0
+    n_parts = longest = 0
+    for where, rows in parts:
+        part = problem.part(where)
+        B = part.upper - shares[where].T
+        squares, n_terms = _squares(rows), _terms(rows)
+        gradient = np.ascontiguousarray((rows @ w + offset).T) + part.linear
+        error = EPSILON * ((n_terms + 2) * np.sqrt(squares) * norm + 3.0 * np.abs(gradient).max(axis=0))
+        terms[where] = part.gap_terms(B, gradient, error)
+        plain += float(part.gap_terms(B, gradient).sum())
+        products += rows.T @ B.T
+        reach += np.abs(B) @ np.sqrt(squares)
+        violation = max(violation, part.violation(B, gradient))
+        box = max(box, float((-shares[where]).max()))
+        uneven = max(uneven, float(np.abs(part.residuals(B)).max()))
+        size += float(np.abs(shares[where]).sum())
+        n_parts, longest = n_parts + 1, max(longest, len(squares))
+    unbalanced = problem.unbalanced(shares)
+    error_of_products = (longest + n_parts + 2) * EPSILON * float(np.linalg.norm(reach))
+    apart, square = float(np.linalg.norm(w - products)), float(np.vdot(products, products))
+    distances = 0.5 * (apart + error_of_products) ** 2
+    if problem.bias == "free":
+        distances += float(np.abs(offset) @ np.abs(unbalanced))
+    if problem.bias == "regularised":
+        sums = problem.constant * unbalanced
+        square += float(sums @ sums)
+        distances += 0.5 * float((bias - sums) @ (bias - sums))
+    rows_of_shares = np.arange(len(problem)), problem.own_class
+    dual = float((problem.cost - shares[rows_of_shares]).sum()) - 0.5 * square
+    gap = float(terms.sum()) + distances
+    rounding = max(0.0, float(terms.sum()) - plain) + error_of_products * (apart + 0.5 * error_of_products)
+    value_error = error_of_products * (math.sqrt(square) + error_of_products)
+
+    def zero() -> float:
+        return ZERO * float(problem.cost.sum())  # the losses of the machine w = 0
+
+    return Certificate(
+        primal=dual + gap,
+        dual=dual,
+        gap=gap,
+        relative_gap=relative_gap(gap, rounding, dual, value_error, zero),
+        kkt_violation=max(violation, apart / max(float(np.linalg.norm(w)), 1.0)),
+        box_residual=box,
+        equality_residual=max(uneven, float(np.abs(unbalanced).max()) if problem.bias == "free" else 0.0),
+        arithmetic="float64",
+        bias=math.nan,
+        value_error=value_error,
+        rounding=rounding,
+        size=size,
+        complete=True,
+        seconds=time.perf_counter() - started,
+        gap_terms=terms,
+    )
+
+
+def _squares(rows: Any) -> Vector:
+    """|x|^2 of each row, dense or sparse."""
+    products: Any = rows.multiply(rows) if hasattr(rows, "multiply") else rows * rows
+    return np.asarray(products.sum(axis=1), dtype=np.float64).ravel()
+
+
+def _terms(rows: Any) -> NDArray[np.integer] | int:
+    """The number of terms in a product with each row."""
+    return np.diff(rows.indptr) if hasattr(rows, "indptr") else int(rows.shape[1])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -9,12 +10,13 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from maxmargin.backends.native.core import core
-from maxmargin.formulations import LinearProblem
+from maxmargin.formulations import JointLinearProblem, LinearProblem
 from maxmargin.rounding import UNIT_ROUNDOFF
 
+Array = NDArray[np.float64]
 Vector = NDArray[np.float64]
 
-#: Rows whose products are summed plainly in native/src/linear_certificate.cpp.
+#: Rows whose products are summed plainly in native/src/linear_certificate.cpp, and rows of a part.
 ROWS_OF_PART = 4096
 
 
@@ -22,6 +24,7 @@ class Rows:
     """Dense rows in C order, or CSR with sorted and unique columns, in float32 or float64."""
 
     def __init__(self, X: Any) -> None:
+        self._X = X
         self.n_samples, self.n_features = X.shape
         if sp.issparse(X):
             self.n_values = int(X.nnz)
@@ -30,8 +33,11 @@ class Rows:
             self.n_values = X.size
             self._rows = core.LinearRows.from_dense(X)
 
-    def solver(self, name: str, problem: LinearProblem, beta: Vector, weights: Vector) -> Any:
+    def solver(self, name: str, problem: LinearProblem | JointLinearProblem, beta: Array, weights: Array) -> Any:
         """A solver of the problem that works on these duals and weights, in place."""
+        if isinstance(problem, JointLinearProblem):
+            given = problem.own_class, problem.cost, problem.n_classes, problem.bias, problem.constant
+            return self._rows.joint_solver(core.JointLinearProblem(*given), beta, weights)
         return self._rows.solver(name, _compiled(problem), beta, weights)
 
     def evidence(self, problem: LinearProblem, weights: Vector, beta: Vector) -> tuple[Any, Vector, Vector, float]:
@@ -40,6 +46,20 @@ class Rows:
         terms, products = np.empty(self.n_samples), np.empty(self.n_features)
         sums = self._rows.evidence(_compiled(problem), weights, beta, terms, products)
         return sums, terms, products, (min(ROWS_OF_PART, self.n_samples) + 2) * UNIT_ROUNDOFF * sums.reach
+
+    def parts(self) -> Iterator[tuple[slice, Any]]:
+        """The rows in float64, some at a time, and where they are."""
+        for first in range(0, self.n_samples, ROWS_OF_PART):
+            where = slice(first, min(first + ROWS_OF_PART, self.n_samples))
+            yield where, self._X[where].astype(np.float64)
+
+    def scores(self, w: Vector) -> Vector:
+        """w . x_i, in float64."""
+        return np.concatenate([part @ w for _, part in self.parts()])
+
+    def products(self, beta: Vector) -> Vector:
+        """The sum of beta_i x_i, in float64."""
+        return np.asarray(sum(part.T @ beta[where] for where, part in self.parts()))
 
 
 class Columns:

@@ -10,12 +10,19 @@ These modules work on vectors and blocks of a kernel matrix. May not enter: esti
 
 from maxmargin.calibration.coupling import LEAST_PROBABILITY, couple_pairs, normalise
 from maxmargin.calibration.held_out import start_from, stratified_folds
-from maxmargin.calibration.leave_one_out import leave_one_out_decisions, squared_spans, training_decisions, triangular_work
+from maxmargin.calibration.leave_one_out import (
+    FeatureRows,
+    leave_one_out_decisions,
+    squared_spans,
+    training_decisions,
+    triangular_work,
+)
 from maxmargin.calibration.maps import MAPS, Isotonic, Map, Sigmoid
 
 __all__ = [
     "LEAST_PROBABILITY",
     "MAPS",
+    "FeatureRows",
     "Isotonic",
     "Map",
     "Sigmoid",

@@ -40,13 +40,29 @@ comes out beyond the range of the training decisions is put at its end.
     (B^-1)_ii = |column i of L^-1|^2 - u_i' (W'W)^-1 u_i,    U = L^-T W
 
 One factorisation of F, and one product with the triangle L^-1 for each other support vector.
+
+**Few features.** If K = X X', the same numbers come from a matrix of the size of the features, however large F is. Let x~_i be
+the row x_i followed by its row e_i of E, and
+
+    H = R + sum_{j in F} x~_j x~_j' / shift_j,       R = 1 for each feature, 0 for each column of E,
+
+the Hessian of the primal problem: 1 / shift_j is the curvature of the loss of j. By the formula for the inverse of a sum
+(Woodbury), v' B^-1 v = K_ii - x~_i' H^-1 x~_i. So, with h_i = x~_i' H^-1 x~_i,
+
+    not in F       S_i^2 = h_i
+    in F           H without the term of i; by a change of rank one, S_i^2 = h_i / (1 - h_i / shift_i)
+
+For the squared hinge, shift_i = 1 / 2 C_i and beta_i = 2 C_i r_i with the residual r_i = y_i - f_i, so the residual without i is
+r_i + beta_i S_i^2 = r_i / (1 - 2 C_i h_i): the formula of least squares again.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.linalg import get_blas_funcs, get_lapack_funcs
 
@@ -82,6 +98,32 @@ class KernelMatrix(Protocol):
         """K[i, i] for each i."""
 
 
+@dataclass(frozen=True)
+class FeatureRows:
+    """The matrix K = X X' + constant^2, by the rows of X: dense or CSR."""
+
+    X: Any
+    constant: float = 0.0
+
+    @property
+    def n_features(self) -> int:
+        return int(self.X.shape[1]) + (self.constant != 0.0)
+
+    def rows(self, members: NDArray[np.integer]) -> Matrix:
+        """The features of some samples, in float64 and dense, with the constant as the last one."""
+        some = self.X[members]
+        dense = np.asarray(some.toarray() if sp.issparse(some) else some, dtype=np.float64)
+        return np.column_stack([dense, np.full(len(dense), self.constant)]) if self.constant else dense
+
+    def block(self, rows: Indices, columns: Indices) -> Matrix:
+        products = self.X[rows].astype(np.float64) @ self.X[columns].astype(np.float64).T
+        return np.asarray(products.toarray() if sp.issparse(products) else products) + self.constant**2
+
+    def diagonal(self) -> Vector:
+        squares = self.X.multiply(self.X).sum(axis=1) if sp.issparse(self.X) else np.einsum("ij,ij->i", self.X, self.X)
+        return np.asarray(squares, dtype=np.float64).ravel() + self.constant**2
+
+
 def training_decisions(problem: DualProblem, beta: Vector, gradient: Vector, bias: float) -> Vector:
     """The decision at each sample, K beta + bias, given the gradient M beta + linear."""
     decisions = gradient - problem.linear + bias
@@ -97,13 +139,20 @@ def leave_one_out_decisions(problem: DualProblem, beta: Vector, gradient: Vector
 
 def squared_spans(problem: DualProblem, beta: Vector, gradient: Vector, K: KernelMatrix) -> Vector:
     """S_i^2 of each support vector, and zero elsewhere."""
-    free, shift = _free_variables(problem, beta, gradient)
+    few = isinstance(K, FeatureRows) and K.n_features <= MOST_FREE
+    free, shift = _free_variables(problem, beta, gradient, len(beta) if few else MOST_FREE)
     others = np.setdiff1d(np.flatnonzero(beta), free).astype(np.int32)
     spans, diagonal = np.zeros(len(beta)), K.diagonal()
     if not len(free):
         spans[others] = diagonal[others]
         return spans
     E = _border(problem, free)
+    if isinstance(K, FeatureRows) and few and K.n_features < len(free) and shift.min() > 0.0:
+        H = _PrimalHessian(K, free, shift, E)
+        spans[others] = H.inverse_forms(others)
+        inside = H.inverse_forms(free)
+        spans[free] = inside / np.maximum(1.0 - inside / shift, LEAST_INVERSE_DIAGONAL)
+        return np.where(beta == 0.0, 0.0, np.maximum(spans, 0.0))
     B = _BorderedMatrix(K.block(free, free), shift, E[free])
     for start in range(0, len(others), COLUMNS_AT_ONCE):
         some = others[start : start + COLUMNS_AT_ONCE]
@@ -118,15 +167,15 @@ def triangular_work(problem: DualProblem, beta: Vector) -> int:
     return int(max(min(LEAST_FREE, len(beta)), GROWTH_OF_FREE * n_free)) ** 2 * int(np.count_nonzero(beta))
 
 
-def _free_variables(problem: DualProblem, beta: Vector, gradient: Vector) -> tuple[Indices, Vector]:
-    """F, and the shift of each of its members.
+def _free_variables(problem: DualProblem, beta: Vector, gradient: Vector, most: int) -> tuple[Indices, Vector]:
+    """F, of at most about so many free variables, and the shift of each of its members.
 
     A sample that is left out passes its share of the sum on to others. So a group with less than two free variables also gets the
     variables nearest to the margin, however far away they are.
     """
     free = (problem.lower < beta) & (beta < problem.upper)
-    if np.count_nonzero(free) > MOST_FREE:
-        some = np.random.default_rng(0).choice(np.flatnonzero(free), MOST_FREE, replace=False)
+    if np.count_nonzero(free) > most:
+        some = np.random.default_rng(0).choice(np.flatnonzero(free), most, replace=False)
         free = np.isin(np.arange(len(beta)), some)
     levels = problem.levels(beta, gradient)
     distance = np.abs(gradient - problem.at_variables(levels))
@@ -155,6 +204,32 @@ def _border(problem: DualProblem, free: Indices) -> Matrix:
     for column, group in zip(E.T, problem.groups, strict=True):
         column[group] = 1.0
     return E[:, E[free].any(axis=0)]
+
+
+class _PrimalHessian:
+    """H = R + sum_{j in F} x~_j x~_j' / shift_j."""
+
+    def __init__(self, K: FeatureRows, free: Indices, shift: Vector, E: Matrix) -> None:
+        self._K, self._E = K, E
+        size = K.n_features + E.shape[1]
+        H = np.zeros((size, size))
+        for start in range(0, len(free), COLUMNS_AT_ONCE):
+            some = slice(start, start + COLUMNS_AT_ONCE)
+            rows = self._rows(free[some])
+            H += (rows / shift[some, None]).T @ rows
+        H[np.arange(K.n_features), np.arange(K.n_features)] += 1.0
+        self._inverse = _inverse_factor(H, np.zeros(size))
+
+    def inverse_forms(self, members: Indices) -> Vector:
+        """x~_i' H^-1 x~_i of some samples."""
+        forms = np.empty(len(members))
+        for start in range(0, len(members), COLUMNS_AT_ONCE):
+            some = slice(start, start + COLUMNS_AT_ONCE)
+            forms[some] = np.square(self._rows(members[some]) @ self._inverse.T).sum(axis=1)
+        return forms
+
+    def _rows(self, members: Indices) -> Matrix:
+        return np.hstack([self._K.rows(members), self._E[members]])
 
 
 class _BorderedMatrix:

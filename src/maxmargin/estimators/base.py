@@ -377,18 +377,21 @@ def check_parameters(machine: KernelMachine) -> None:
     machine._check_parameters()
 
 
-def fit_each(machine: KernelMachine, settings: Sequence[Mapping[str, Any]], X: Any, y: Any, sample_weight: Any) -> list[Any]:
-    """Fit a machine with one setting of its parameters after the other, none of which changes the kernel, over one kernel matrix,
-    each from the solution before; return the fitted machines."""
-    machines, machine._kept_parts = [], []
+def fit_each(machine: Any, settings: Sequence[Mapping[str, Any]], X: Any, y: Any, sample_weight: Any) -> list[Any]:
+    """Fit a machine with one setting of its parameters after the other, none of which changes the kernel, each from the solution
+    before; return the fitted machines. Kernel machines share one kernel matrix; linear machines have none."""
+    machines = []
+    if isinstance(machine, KernelMachine):
+        machine._kept_parts = []
     try:
         for parameters in settings:
             machine.set_params(**parameters).fit(X, y, sample_weight)
             fitted = copy(machine)
-            fitted._last = fitted._kept_parts = None
+            fitted._last = None
+            vars(fitted).pop("_kept_parts", None)
             machines.append(fitted)
     finally:
-        machine._kept_parts = None
+        vars(machine).pop("_kept_parts", None)
     return machines
 
 

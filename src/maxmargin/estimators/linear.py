@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, ClassVar, Literal, Self
@@ -18,16 +19,26 @@ from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.backends import make_backend
 from maxmargin.backends.linear import Columns, Rows
+from maxmargin.calibration import MAPS, FeatureRows, leave_one_out_decisions
 from maxmargin.callbacks import ProgressBar
 from maxmargin.certificates import combine
 from maxmargin.control import Control, Progress, Stop
 from maxmargin.estimators import validation
 from maxmargin.estimators.callback_tree import CallbackSupportMixin, CallbackTree, with_callbacks
-from maxmargin.estimators.linear_training import LinearMachineResult, carried_over, certify, train_linear
-from maxmargin.estimators.names import ClassWeight, LinearSolverName
+from maxmargin.estimators.linear_training import LinearMachineResult, Problem, Start, certify, train_linear
+from maxmargin.estimators.names import CalibrationName, ClassWeight, LinearSolverName
 from maxmargin.estimators.notebook import ShownInNotebooks
 from maxmargin.estimators.portable import Portable
-from maxmargin.formulations import LinearProblem, linear_classification, linear_one_class, linear_regression
+from maxmargin.estimators.probabilities import Probabilities
+from maxmargin.formulations import (
+    JointLinearProblem,
+    LinearProblem,
+    classification_problem,
+    linear_classification,
+    linear_one_class,
+    linear_regression,
+)
+from maxmargin.multiclass import JOINT_STRATEGY, SCORE_OF_WEIGHTLESS_CLASS
 from maxmargin.solution import Status
 from maxmargin.solvers.linear import LinearSituation, choose_linear_solver
 
@@ -76,15 +87,19 @@ class LinearMachine(ShownInNotebooks, Portable, CallbackSupportMixin, BaseEstima
 
     # --- place, solve, certify ------------------------------------------------------------------------------------
 
-    def _train(
-        self, X: Any, problems: Sequence[LinearProblem], control: Control, tasks: CallbackTree
-    ) -> list[LinearMachineResult]:
-        l1 = getattr(self, "penalty", "l2") == "l1"
+    def _train(self, X: Any, problems: Sequence[Problem], control: Control, tasks: CallbackTree) -> list[LinearMachineResult]:
+        with control.running(), tasks.machine():
+            return self._solve(X, problems, control)
+
+    def _solve(self, X: Any, problems: Sequence[Problem], control: Control) -> list[LinearMachineResult]:
+        joint = isinstance(problems[0], JointLinearProblem)
+        l1 = getattr(self, "penalty", "l2") == "l1" and not joint
         rows = Columns(X) if l1 else Rows(X)
-        choice = choose_linear_solver(self._asked_solver(), LinearSituation(X.shape[0], X.shape[1], problems[0].squared, l1))
+        situation = LinearSituation(X.shape[0], X.shape[1], problems[0].squared, l1, joint)
+        choice = choose_linear_solver(self._asked_solver(), situation)
         self.solver_, self.solver_reason_ = choice.name, choice.reason
         stop = Stop(math.inf if self.tol is None else self.tol, self.gap_tol)
-        with make_backend("native").session(rows.n_values), control.running(), tasks.machine():
+        with make_backend("native").session(rows.n_values):
             results = train_linear(choice.name, problems, rows, stop, control, self.max_iter, self._starts(problems, rows))
         self._last = (problems, [(result.beta, result.weights) for result in results]) if self.warm_start else None
         return results
@@ -92,29 +107,28 @@ class LinearMachine(ShownInNotebooks, Portable, CallbackSupportMixin, BaseEstima
     def _asked_solver(self) -> str:
         return str(self.solver)
 
-    def _starts(self, problems: Sequence[LinearProblem], rows: Rows | Columns) -> list[tuple[Vector, Vector]] | None:
+    def _starts(self, problems: Sequence[Problem], rows: Rows | Columns) -> list[Start] | None:
         """The points to start from: those of the last fit if `warm_start` is set and it had the same machines, else None."""
         last = getattr(self, "_last", None)
         if not self.warm_start or last is None:
             return None
         old, points = last
-        size = rows.n_features + (problems[0].bias != "none")
-        same = len(old) == len(problems) and all(
-            len(a) == len(b) and a.bias == b.bias and np.array_equal(a.targets, b.targets)
-            for a, b in zip(old, problems, strict=True)
-        )
-        if not same or len(points[0][1]) != size:
+        same = len(old) == len(problems) and all(new.resembles(one) for new, one in zip(problems, old, strict=True))
+        if not same or points[0][1].shape != problems[0].origin(rows.n_features)[1].shape:
             return None
-        return [carried_over(new, one, *point) for new, one, point in zip(problems, old, points, strict=True)]
+        return [
+            (new.carried_over(one, beta), weights.copy()) for new, one, (beta, weights) in zip(problems, old, points, strict=True)
+        ]
 
     # --- keep -----------------------------------------------------------------------------------------------------
 
-    def _keep(self, problems: Sequence[LinearProblem], results: Sequence[LinearMachineResult]) -> None:
+    def _keep(self, problems: Sequence[Problem], results: Sequence[LinearMachineResult], rows: Matrix | None = None) -> None:
+        """Keep the results as attributes. `rows` are the weights of the decisions, by default those of the machines."""
         n_features, constant = self.n_features_in_, problems[0].constant
-        weights = np.array([result.weights for result in results])
+        weights = np.array([result.weights for result in results] if rows is None else rows)
         self.coef_ = np.ascontiguousarray(weights[:, :n_features])
         has_bias = problems[0].bias != "none"
-        self.intercept_: Any = constant * weights[:, n_features] if has_bias else np.zeros(len(results))
+        self.intercept_: Any = constant * weights[:, n_features] if has_bias else np.zeros(len(weights))
         if not (np.isfinite(self.coef_).all() and np.isfinite(self.intercept_).all()):
             raise ValueError("The coefficients or intercepts are not finite: scale the features")
         proofs = [result.proof for result in results]
@@ -169,13 +183,13 @@ class LinearMachine(ShownInNotebooks, Portable, CallbackSupportMixin, BaseEstima
         return tags
 
 
-class LinearSVC(ClassifierMixin, LinearMachine):  # type: ignore[misc]
+class LinearSVC(Probabilities, ClassifierMixin, LinearMachine):  # type: ignore[misc]
     r"""Linear support vector classification for many samples, exact, with a duality-gap certificate.
 
     .. math:: \min_{w, b} \tfrac12 \lVert w \rVert^2 + \sum_i C_i \, \max(0, 1 - y_i (w \cdot x_i + b))^p, \quad p = 1, 2
 
     A drop-in for :class:`sklearn.svm.LinearSVC`; parameters and attributes that are not described here mean the same as there.
-    Several classes are told apart one-vs-rest, the machines side by side.
+    Several classes are told apart one-vs-rest, the machines side by side, or by one machine (``multi_class="crammer_singer"``).
 
     Parameters
     ----------
@@ -203,7 +217,18 @@ class LinearSVC(ClassifierMixin, LinearMachine):  # type: ignore[misc]
         The solver; "auto" chooses by shape and loss, and ``solver_reason_`` says why.
     warm_start : bool, default=False
         Start from the solution of the last fit if it had the same samples and labels; C and weights may differ.
-    C, multi_class, intercept_scaling, class_weight, verbose
+    multi_class : {"ovr", "crammer_singer"}, default="ovr"
+        A machine for each class against the rest, or one machine of all classes (Crammer and Singer 2001),
+        :math:`\min \tfrac12 \sum_m \lVert w_m \rVert^2 + \sum_i C_i \max_m (1 - [m = y_i] + (w_m - w_{y_i}) \cdot x_i + b_m -
+        b_{y_i})`. It has the hinge loss, the penalty "l2" and one solver, and, as in scikit-learn, ``loss``, ``penalty`` and
+        ``dual`` are ignored. For two classes ``coef_`` is the difference of the weights of the second and the first.
+    probability : {False, "loo"} or bool, default=False
+        Whether there is ``predict_proba``: by leaving one out, without a refit, as in :class:`SVC`. The decision about each
+        sample by the machine without it comes from the Hessian of the primal problem, whose size is that of the features; with
+        more than 4096 features from the products of at most 4096 samples. True is "loo".
+    calibration : {"sigmoid", "isotonic"}, default="sigmoid"
+        The map from a decision to a probability.
+    C, intercept_scaling, class_weight, verbose
         As in scikit-learn; ``verbose`` shows a progress bar.
     random_state : int or None, default=None
         Ignored: the solvers are deterministic, whatever the number of threads.
@@ -214,6 +239,10 @@ class LinearSVC(ClassifierMixin, LinearMachine):  # type: ignore[misc]
         Primal and dual value and the gap between them, in float64, by code that no solver shares.
     status_ : Status
         How the fit ended.
+    loo_error_ : float
+        With ``probability="loo"``: the share of training samples (by weight) that the machine without the sample would classify
+        wrongly: an estimate of the test error that needs no refit. It is too high if there are more than 4096 features and more
+        than 4096 samples inside the margin.
     n_iter_ : int
         The largest number of epochs or Newton steps of a machine.
     n_passes_ : float
@@ -236,6 +265,8 @@ class LinearSVC(ClassifierMixin, LinearMachine):  # type: ignore[misc]
     ((3, 4), True)
     """
 
+    _ways: ClassVar[Mapping[str, str]] = {"loo": "whose probabilities come from leave-one-out decisions without a refit"}
+
     def __init__(
         self,
         penalty: Literal["l1", "l2"] = "l2",
@@ -244,7 +275,7 @@ class LinearSVC(ClassifierMixin, LinearMachine):  # type: ignore[misc]
         dual: bool | Literal["auto"] = "auto",
         tol: float | None = None,
         C: float = 1.0,
-        multi_class: Literal["ovr"] = "ovr",
+        multi_class: Literal["ovr", "crammer_singer"] = "ovr",
         fit_intercept: bool | Literal["regularized"] = True,
         intercept_scaling: float = 1.0,
         class_weight: ClassWeight = None,
@@ -256,6 +287,8 @@ class LinearSVC(ClassifierMixin, LinearMachine):  # type: ignore[misc]
         callbacks: Sequence[Callable[[Progress], Any]] | None = None,
         solver: LinearSolverName = "auto",
         warm_start: bool = False,
+        probability: bool | Literal["loo"] = False,
+        calibration: CalibrationName = "sigmoid",
     ) -> None:
         self.penalty = penalty
         self.loss = loss
@@ -274,12 +307,25 @@ class LinearSVC(ClassifierMixin, LinearMachine):  # type: ignore[misc]
         self.callbacks = callbacks
         self.solver = solver
         self.warm_start = warm_start
+        self.probability = probability
+        self.calibration = calibration
 
     def _check_parameters(self) -> None:
         validation.positive("C", self.C, hint=" and finite (SVC has a hard margin)")
+        self._check_probability()
         validation.choice("loss", self.loss, SVC_LOSSES)
         validation.choice("penalty", self.penalty, ("l1", "l2"))
-        validation.choice("multi_class", self.multi_class, ("ovr",), " (SVC(kernel='linear') has 'crammer_singer')")
+        validation.choice("multi_class", self.multi_class, ("ovr", JOINT_STRATEGY))
+        self._check_shared_parameters()
+        joint = self.multi_class == JOINT_STRATEGY
+        if self.probability and (joint or self.penalty == "l1"):
+            machine = f"multi_class={self.multi_class!r}" if joint else f"penalty={self.penalty!r}"
+            raise ValueError(
+                f"probability={self.probability!r}: a machine with {machine} has no probabilities of its own (use "
+                "multi_class='ovr' and penalty='l2', or sklearn.calibration.CalibratedClassifierCV)"
+            )
+        if joint:  # as in scikit-learn, it has one loss, one penalty and one solver
+            return
         if self.dual not in (True, False, "auto"):
             raise validation.InvalidParameterError("dual", self.dual, "must be True, False or 'auto'")
         if (self.penalty == "l1" and (self.loss == "hinge" or self.dual is True)) or (
@@ -289,7 +335,6 @@ class LinearSVC(ClassifierMixin, LinearMachine):  # type: ignore[misc]
                 f"Unsupported set of arguments: penalty={self.penalty!r}, loss={self.loss!r}, dual={self.dual!r}; the penalty "
                 "'l1' goes with the squared hinge and dual=False, the hinge with dual=True; or use dual='auto'"
             )
-        self._check_shared_parameters()
 
     @with_callbacks  # type: ignore[untyped-decorator]
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
@@ -304,21 +349,77 @@ class LinearSVC(ClassifierMixin, LinearMachine):  # type: ignore[misc]
         self.classes_, labels = classes_and_labels(given)
         weights = validation.sample_weights(sample_weight, X)
         with validation.parameters_of(self):
-            self.class_weight_ = validation.class_weights(self.class_weight, self.classes_, labels, weights)
-        costs = float(self.C) * weights * self.class_weight_[labels]
+            costs = self._costs(labels, weights)
         validation.require_two_classes(labels, costs)
-        positives = [1] if len(self.classes_) == 2 else range(len(self.classes_))
-        problems = [
-            linear_classification(np.where(labels == positive, 1.0, -1.0), costs, self.loss, bias, constant)
-            for positive in positives
-        ]
+        problems = self._formulate(labels, costs, bias, constant)
         tasks.begin(len(problems), X=X, y=y, metadata={"sample_weight": sample_weight})
-        self._keep(problems, self._train(X, problems, control, tasks))
+        results = self._train(X, problems, control, tasks)
+        self._keep_machines(problems, results, labels, costs)
+        self._calibrate(X, problems, results, labels, weights)
         self._finish(control, tasks)
         return self
 
+    def _calibrate(
+        self,
+        X: Any,
+        problems: Sequence[Problem],
+        results: Sequence[LinearMachineResult],
+        labels: NDArray[np.intp],
+        weights: Vector,
+    ) -> None:
+        """Fit a map for each machine on its decisions about samples that it has not seen."""
+        self.calibration_ = ()
+        self.__dict__.pop("loo_error_", None)
+        if not self.probability:
+            return
+        unseen, maps = np.empty((len(labels), len(problems))), []
+        for column, problem, result in zip(unseen.T, problems, results, strict=True):
+            assert isinstance(problem, LinearProblem)
+            column[:] = _unseen_decisions(X, problem, result)
+            maps.append(MAPS[self.calibration].fit(column, problem.targets > 0.0, weights))
+        self.calibration_ = tuple(maps)
+        self.loo_error_ = float(np.average(_choose(unseen) != labels, weights=weights))
+
+    def _costs(self, labels: NDArray[np.intp], weights: Vector) -> Vector:
+        """C_i of each sample."""
+        self.class_weight_ = validation.class_weights(self.class_weight, self.classes_, labels, weights)
+        return np.asarray(float(self.C) * weights * self.class_weight_[labels])
+
+    def _keep_machines(
+        self, problems: Sequence[Problem], results: Sequence[LinearMachineResult], labels: NDArray[np.intp], costs: Vector
+    ) -> None:
+        if isinstance(problems[0], JointLinearProblem):
+            self._keep_joint(problems[0], results[0], np.unique(labels[costs > 0.0]))
+        else:
+            self._keep(problems, results)
+
+    def _formulate(self, labels: NDArray[np.intp], costs: Vector, bias: str, constant: float) -> list[Problem]:
+        """A problem for each class against the rest, or one for two classes, or one of all classes."""
+        if self.multi_class == JOINT_STRATEGY:
+            present = np.unique(labels[costs > 0.0])
+            numbers = np.searchsorted(present[:-1], labels).astype(np.int32)  # a class without weight counts as one that has some
+            return [JointLinearProblem(numbers, costs, len(present), bias, constant)]
+        positives = [1] if len(self.classes_) == 2 else range(len(self.classes_))
+        return [
+            linear_classification(np.where(labels == positive, 1.0, -1.0), costs, self.loss, bias, constant)
+            for positive in positives
+        ]
+
+    def _keep_joint(self, problem: JointLinearProblem, result: LinearMachineResult, present: NDArray[np.intp]) -> None:
+        """Keep one machine of all classes: a row for each class, or the difference of two.
+
+        The scores of the classes that are present add up to zero, so one of them is not negative, and a class without weight is
+        never predicted if its score is.
+        """
+        weights = np.zeros((len(self.classes_), len(result.weights)))
+        weights[present] = result.weights.T
+        two = len(self.classes_) == 2
+        self._keep([problem], [result], weights[1:] - weights[:1] if two else weights)
+        if not two:
+            self.intercept_[np.setdiff1d(np.arange(len(self.classes_)), present)] = SCORE_OF_WEIGHTLESS_CLASS
+
     def _asked_solver(self) -> str:
-        if self.solver != "auto" or self.dual == "auto" or self.penalty == "l1":
+        if self.solver != "auto" or self.dual == "auto" or self.penalty == "l1" or self.multi_class == JOINT_STRATEGY:
             return str(self.solver)
         return "descent" if self.dual else "newton"
 
@@ -329,9 +430,11 @@ class LinearSVC(ClassifierMixin, LinearMachine):  # type: ignore[misc]
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """The class of each sample."""
-        scores = self._scores(X)
-        chosen = (scores[:, 0] > 0.0).astype(np.intp) if scores.shape[1] == 1 else scores.argmax(axis=1)
+        chosen = _choose(self._scores(X))
         return np.asarray(self.classes_[chosen])
+
+    def _decisions(self, X: ArrayLike) -> Matrix:
+        return self._scores(X)
 
 
 class LinearSVR(RegressorMixin, LinearMachine):  # type: ignore[misc]
@@ -532,6 +635,48 @@ class LinearOneClassSVM(OutlierMixin, LinearMachine):  # type: ignore[misc]
     def predict(self, X: ArrayLike) -> NDArray[np.intp]:
         """1 for inliers, -1 for outliers."""
         return np.where(self.decision_function(X) >= 0.0, 1, -1)
+
+
+def _choose(scores: Matrix) -> NDArray[np.intp]:
+    """The number of the class with the highest score; of two classes, by the sign of the one there is."""
+    return np.asarray((scores[:, 0] > 0.0).astype(np.intp) if scores.shape[1] == 1 else scores.argmax(axis=1))
+
+
+def _unseen_decisions(X: Any, problem: LinearProblem, result: LinearMachineResult) -> Vector:
+    """The decision about each sample by the machine without it, by the span rule (`calibration.leave_one_out`), for which the
+    machine is one with the kernel X X': a regularised bias is the weight of one more feature, so part of the kernel's sums."""
+    n_features, regularised = X.shape[1], problem.bias == "regularised"
+    loss = "squared_hinge" if problem.squared else "hinge"
+    posed = classification_problem(problem.targets, np.abs(problem.reach), loss, problem.bias == "free")
+    offset = problem.constant * float(result.weights[n_features]) if problem.bias != "none" else 0.0
+    sums = Rows(X).scores(result.weights[:n_features]) + (offset if regularised else 0.0)
+    gradient = sums + posed.linear + (0.0 if posed.shift is None else posed.shift * result.beta)
+    rows = FeatureRows(X, problem.constant if regularised else 0.0)
+    return leave_one_out_decisions(posed, result.beta, gradient, 0.0 if regularised else offset, rows)
+
+
+def train_folds(machine: LinearSVC, X: Any, y: NDArray[Any], weights: Sequence[Vector], control: Control) -> list[LinearSVC]:
+    """A copy of the machine for each of `weights`, trained with these weights of the samples (zero: held out), all side by side.
+    The machine itself keeps where they ended if `warm_start` is set, and starts there if it is trained so again."""
+    bias, constant = machine._bias()
+    machine.classes_, labels = classes_and_labels(y)
+    machine.n_features_in_ = X.shape[1]
+    folds = [copy(machine) for _ in weights]
+    for fold in folds:  # it is asked about rows of X, which have no names
+        fold.__dict__.pop("feature_names_in_", None)
+    costs = [fold._costs(labels, own) for fold, own in zip(folds, weights, strict=True)]
+    problems = [fold._formulate(labels, own, bias, constant) for fold, own in zip(folds, costs, strict=True)]
+    results = iter(machine._solve(X, [one for some in problems for one in some], control))
+    for fold, some, own in zip(folds, problems, costs, strict=True):
+        fold._keep_machines(some, [next(results) for _ in some], labels, own)
+        fold._last, fold.calibration_ = None, ()
+    return folds
+
+
+def check_linear_parameters(machine: LinearSVC) -> None:
+    """Check the parameters of a machine without fitting it."""
+    machine._check_parameters()
+    machine._bias()
 
 
 def _with_the_plane_lowered(X: Any, problem: LinearProblem, result: LinearMachineResult) -> LinearMachineResult:

@@ -6,7 +6,6 @@ import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,13 +13,14 @@ from numpy.typing import NDArray
 from maxmargin.backends.linear import Columns, Rows, n_threads, use_threads
 from maxmargin.certificates import Certificate
 from maxmargin.control import Control, Stop
-from maxmargin.formulations import LinearProblem
-from maxmargin.linear_certificates import Evidence, certify_l1, certify_linear
+from maxmargin.formulations import JointLinearProblem, LinearProblem
+from maxmargin.linear_certificates import Evidence, certify_joint, certify_l1, certify_linear
 from maxmargin.solution import Status, Trace
-from maxmargin.solvers.linear import LinearRun
+from maxmargin.solvers.linear import SMALL_JOINT_SOLVER, LinearRun
 
-Vector = NDArray[np.float64]
-Start = tuple[Vector, Vector]
+Array = NDArray[np.float64]
+Problem = LinearProblem | JointLinearProblem
+Start = tuple[Array, Array]
 
 LEAST_GAP = 1e-15  # relative: what no solver can promise
 #: Machines of at most SMALL samples are solved up to rounding where Newton's method can: that costs next to nothing, and what is
@@ -30,10 +30,11 @@ SMALL, EXACT_GAP, EXACT_ROUNDS = 1024, 1e-20, 100
 
 @dataclass(frozen=True)
 class LinearMachineResult:
-    """A trained machine: duals, weights (features, then bias if there is one), its proof and its course."""
+    """A trained machine: duals, weights (features, then bias if there is one; of all classes, if it is one machine of them), its
+    proof and its course."""
 
-    beta: Vector
-    weights: Vector
+    beta: Array
+    weights: Array
     proof: Certificate
     status: Status
     rounds: int
@@ -43,7 +44,7 @@ class LinearMachineResult:
 
 def train_linear(
     name: str,
-    problems: Sequence[LinearProblem],
+    problems: Sequence[Problem],
     rows: Rows | Columns,
     stop: Stop,
     control: Control,
@@ -60,7 +61,7 @@ def train_linear(
             control.begin_turn(index, together)
         start = None if starts is None else starts[index]
         run = LinearRun.begin(name, problems[index], rows, start)
-        if name == "newton" and rows.n_samples <= SMALL:
+        if name in ("newton", SMALL_JOINT_SOLVER) and rows.n_samples <= SMALL:
             run.advance(EXACT_GAP, own, EXACT_ROUNDS if max_rounds < 0 else min(EXACT_ROUNDS, max_rounds))
         return prove(run, rows, stop, own, max_rounds)
 
@@ -90,15 +91,11 @@ def prove(run: LinearRun, rows: Rows | Columns, stop: Stop, control: Control, ma
     return LinearMachineResult(solution.beta, solution.weights, proof, status, run.rounds, run.passes, run.trace)
 
 
-def certify(problem: LinearProblem, rows: Rows | Columns, weights: Vector, beta: Vector) -> Certificate:
+def certify(problem: Problem, rows: Rows | Columns, weights: Array, beta: Array) -> Certificate:
+    if isinstance(problem, JointLinearProblem):
+        assert isinstance(rows, Rows)
+        return certify_joint(problem, weights, beta, rows.parts())
     if isinstance(rows, Columns):
         scores, products = rows.scores(weights[: rows.n_features]), rows.products(beta)
         return certify_l1(problem, weights, beta, scores, products, rows.largest_sizes())
     return certify_linear(problem, weights, Evidence(*rows.evidence(problem, weights, beta)))
-
-
-def carried_over(problem: LinearProblem, old: LinearProblem, beta: Vector, weights: Vector) -> Start:
-    """A point of a problem from the solution of one over the same samples: duals keep their share of the cost."""
-    ratio: Any = np.divide(problem.reach, old.reach, out=np.zeros(len(problem)), where=old.reach != 0.0)
-    lower, upper = problem.box
-    return np.clip(beta * ratio, lower, upper), weights.copy()

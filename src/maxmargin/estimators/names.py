@@ -21,8 +21,11 @@ CacheSize = float | Literal["auto"]
 ClassWeight = Mapping[Any, float] | Literal["balanced"] | None
 
 BackendName = Literal["auto", "native", "reference"]
-SolverName = Literal["auto", "block-smo", "smo-simple", "smo-all-pairs", "smo-platt", "dual-ascent", "qp", "subgradient", "lbfgs"]
+SolverName = Literal[
+    "auto", "block-smo", "smo-simple", "smo-all-pairs", "smo-platt", "dual-ascent", "qp", "subgradient", "lbfgs", "linear"
+]
 FastSolverName = Literal["auto", "block-smo"]
+RegressionSolverName = Literal["auto", "block-smo", "linear"]
 LinearSolverName = Literal["auto", "newton", "descent"]
 RidgeSolverName = Literal["auto", "cholesky", "cg", "sgd"]
 Strategy = Literal["ovo", "ovr", "crammer_singer"]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -49,10 +49,92 @@ WORTH_THREADS = 5_000_000_000
 AT_BOUND = 1e-12
 
 
-class ProbabilisticMachine(KernelMachine):
-    """A classifier that can keep a map from decisions to probabilities for each of its machines."""
+class Probabilities:
+    """A mix-in for classifiers that can keep a map from decisions to probabilities for each of their machines."""
 
     calibration_: tuple[Map, ...]
+    probability: Any
+    calibration: Any
+    multi_class: Any
+    classes_: NDArray[Any]
+
+    #: The values of `probability`, besides False and True, which is the first.
+    _ways: ClassVar[Mapping[str, str]] = {
+        "loo": "whose probabilities come from leave-one-out decisions without a refit",
+        "cv": "",
+    }
+
+    @abstractmethod
+    def _decisions(self, X: ArrayLike) -> Matrix:
+        """The decisions of the machines, a column for each."""
+
+    def _check_probability(self) -> None:
+        if not isinstance(self.probability, bool | np.bool_):
+            validation.choice("probability", self.probability, tuple(self._ways), ", or False for none")
+        validation.choice("calibration", self.calibration, tuple(MAPS))
+
+    @property
+    def predict_proba(self) -> Callable[[ArrayLike], Matrix]:
+        """Class probabilities, a column for each of ``classes_``. Each machine's decision is mapped to a probability; those of
+        several machines are combined by pairwise coupling or, for one-vs-rest, divided by their sum.
+
+        `predict` does not use probabilities: it is the sign of the decision, or the vote, with or without them. For two classes
+        the more probable class differs from the predicted one only where the decision lies between 0 and -probB_ / probA_ (up to
+        rounding): there the decision leans to a class, because of class weights, for example. For more classes they differ where
+        pairs disagree and are close.
+        """
+        self._require_probability("predict_proba")
+        return self._probabilities
+
+    @property
+    def predict_log_proba(self) -> Callable[[ArrayLike], Matrix]:
+        """The logarithm of `predict_proba`."""
+        self._require_probability("predict_log_proba")
+        return self._log_probabilities
+
+    def _require_probability(self, what: str) -> None:
+        if not self.probability:
+            name = type(self).__name__
+            ways = ", or ".join(f"{name}(probability={way!r}){', ' * bool(says)}{says}" for way, says in self._ways.items())
+            raise AttributeError(f"{what} is not available when probability=False: fit {ways}")
+
+    def _probabilities(self, X: ArrayLike) -> Matrix:
+        check_is_fitted(self)
+        if not self.calibration_:
+            raise NotFittedError(
+                "predict_proba is not available when fitted with probability=False: fit again, now that probability is "
+                f"{self.probability!r}"
+            )
+        decisions = self._decisions(X)
+        each = np.stack([to_probability(column) for to_probability, column in zip(self.calibration_, decisions.T, strict=True)])
+        if len(self.classes_) == 2:
+            return np.stack([1.0 - each[0], each[0]], axis=1)
+        return normalise(each.T) if self.multi_class == "ovr" else couple_pairs(each.T, len(self.classes_))
+
+    def _log_probabilities(self, X: ArrayLike) -> Matrix:
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.log(self._probabilities(X)))
+
+    @property
+    def probA_(self) -> Vector:
+        """The slopes of the sigmoids P(f) = 1 / (1 + exp(probA_ f + probB_)), one for each machine."""
+        return np.array([sigmoid.slope for sigmoid in self._sigmoids()])
+
+    @property
+    def probB_(self) -> Vector:
+        """The offsets of the sigmoids, one for each machine. P is the probability of the class with f > 0: the second of two
+        classes, or class i of a pair (i, j)."""
+        return np.array([sigmoid.offset for sigmoid in self._sigmoids()])
+
+    def _sigmoids(self) -> Sequence[Sigmoid]:
+        found = [one for one in getattr(self, "calibration_", ()) if isinstance(one, Sigmoid)]
+        if not found:
+            raise AttributeError("probA_ and probB_ are there after a fit with probability='loo' and calibration='sigmoid'")
+        return found
+
+
+class ProbabilisticMachine(Probabilities, KernelMachine):
+    """A kernel machine with probabilities."""
 
     def _augments_kernel(self) -> bool:
         """Whether the intercept is regularised like a weight, as with the kernel K + 1."""
@@ -62,15 +144,7 @@ class ProbabilisticMachine(KernelMachine):
     def _choose(self, decisions: Matrix) -> NDArray[np.intp]: ...
 
     @abstractmethod
-    def _decisions(self, X: ArrayLike) -> Matrix: ...
-
-    @abstractmethod
     def _decisions_at(self, queries: Any) -> Matrix: ...
-
-    def _check_probability(self) -> None:
-        if not isinstance(self.probability, bool | np.bool_):
-            validation.choice("probability", self.probability, ("loo", "cv"), ", or False for none")
-        validation.choice("calibration", self.calibration, tuple(MAPS))
 
     def _folds(self, task: Task) -> list[Task]:
         """The folds of a cross-validation if probability="cv"; else none."""
@@ -149,69 +223,6 @@ class ProbabilisticMachine(KernelMachine):
             asked = np.where(np.isnan(asked), self._decisions_at(samples.take(by_class.order[doubtful]).rows), asked)
         right[doubtful] = self._choose(asked) == labels[doubtful]
         return float(np.average(~right, weights=weights))
-
-    # --- use ------------------------------------------------------------------------------------------------------
-
-    @property
-    def predict_proba(self) -> Callable[[ArrayLike], Matrix]:
-        """Class probabilities, a column for each of ``classes_``. Each machine's decision is mapped to a probability; those of
-        several machines are combined by pairwise coupling or, for one-vs-rest, divided by their sum.
-
-        `predict` does not use probabilities: it is the sign of the decision, or the vote, with or without them. For two classes
-        the more probable class differs from the predicted one only where the decision lies between 0 and -probB_ / probA_ (up to
-        rounding): there the decision leans to a class, because of class weights, for example. For more classes they differ where
-        pairs disagree and are close.
-        """
-        self._require_probability("predict_proba")
-        return self._probabilities
-
-    @property
-    def predict_log_proba(self) -> Callable[[ArrayLike], Matrix]:
-        """The logarithm of `predict_proba`."""
-        self._require_probability("predict_log_proba")
-        return self._log_probabilities
-
-    def _require_probability(self, what: str) -> None:
-        if not self.probability:
-            name = type(self).__name__
-            raise AttributeError(
-                f"{what} is not available when probability=False: fit {name}(probability='loo'), whose probabilities come "
-                f"from leave-one-out decisions without a refit, or {name}(probability='cv')"
-            )
-
-    def _probabilities(self, X: ArrayLike) -> Matrix:
-        check_is_fitted(self)
-        if not self.calibration_:
-            raise NotFittedError(
-                "predict_proba is not available when fitted with probability=False: fit again, now that probability is "
-                f"{self.probability!r}"
-            )
-        decisions = self._decisions(X)
-        each = np.stack([to_probability(column) for to_probability, column in zip(self.calibration_, decisions.T, strict=True)])
-        if len(self.classes_) == 2:
-            return np.stack([1.0 - each[0], each[0]], axis=1)
-        return normalise(each.T) if self.multi_class == "ovr" else couple_pairs(each.T, len(self.classes_))
-
-    def _log_probabilities(self, X: ArrayLike) -> Matrix:
-        with np.errstate(divide="ignore"):
-            return np.asarray(np.log(self._probabilities(X)))
-
-    @property
-    def probA_(self) -> Vector:
-        """The slopes of the sigmoids P(f) = 1 / (1 + exp(probA_ f + probB_)), one for each machine."""
-        return np.array([sigmoid.slope for sigmoid in self._sigmoids()])
-
-    @property
-    def probB_(self) -> Vector:
-        """The offsets of the sigmoids, one for each machine. P is the probability of the class with f > 0: the second of two
-        classes, or class i of a pair (i, j)."""
-        return np.array([sigmoid.offset for sigmoid in self._sigmoids()])
-
-    def _sigmoids(self) -> Sequence[Sigmoid]:
-        found = [one for one in getattr(self, "calibration_", ()) if isinstance(one, Sigmoid)]
-        if not found:
-            raise AttributeError("probA_ and probB_ are there after a fit with probability='loo' and calibration='sigmoid'")
-        return found
 
 
 @dataclass(frozen=True)

@@ -90,12 +90,14 @@ class SVC(KernelClassifier):
         Each is called with a :class:`maxmargin.callbacks.Progress`; returning True stops the fit. With scikit-learn 1.9
         or newer, ``set_callbacks`` also accepts those of :mod:`sklearn.callback`.
     solver : str, default="auto"
-        The algorithm; ``solver_`` says which one ran, and ``solver_reason_`` why. Besides ``block-smo``, the fast solver, there
-        are those of the textbooks: ``smo-simple``, ``smo-all-pairs``, ``smo-platt``, ``dual-ascent`` and ``qp`` (``pip install
-        maxmargin[qp]``), for up to a few thousand samples, and for the linear kernel ``subgradient`` and ``lbfgs``, which solve
-        the primal. They see the samples in the order of X. With ``dual-ascent`` the intercept is regularised like a weight, which
-        is another machine, with the kernel K + 1. With ``C=inf``, ``subgradient`` and ``lbfgs`` minimise the hinge loss alone:
-        they end at a hyperplane that separates the classes, but not by the widest margin, and ``status_`` says so.
+        The algorithm; ``solver_`` says which one ran, and ``solver_reason_`` why. ``block-smo`` is the fast one. ``linear``
+        stands for the solvers of :class:`LinearSVC`, which "auto" takes for a linear kernel and more than 1024 samples, unless
+        ``max_iter`` limits the steps. Besides there are those of the textbooks: ``smo-simple``, ``smo-all-pairs``, ``smo-platt``,
+        ``dual-ascent`` and ``qp`` (``pip install maxmargin[qp]``), for up to a few thousand samples, and for the linear kernel
+        ``subgradient`` and ``lbfgs``, which solve the primal. They see the samples in the order of X. With ``dual-ascent`` the
+        intercept is regularised like a weight, which is another machine, with the kernel K + 1. With ``C=inf``, ``subgradient``
+        and ``lbfgs`` minimise the hinge loss alone: they end at a hyperplane that separates the classes, but not by the widest
+        margin, and ``status_`` says so.
     solver_options : dict, default=None
         Options of the textbook solvers: ``max_passes``, ``counts``, ``threshold``, ``stops``, ``bias`` (smo-simple);
         ``epsilon``, ``order`` (dual-ascent); ``form`` (qp: "dual" or "primal"); ``learning_rate``, ``eta0``, ``batch_size``,
@@ -236,6 +238,8 @@ class SVC(KernelClassifier):
             intercept=self.fit_intercept,
             n_samples=max(map(len, task.problems)),
             n_features=n_features,
+            limits_steps=self.max_iter >= 0,
+            compiled=self.backend != "reference",
         )
         choice = choose_solver(self.solver, situation)
         kind = SOLVERS[choice.name].options

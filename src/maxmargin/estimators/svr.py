@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Self
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,11 +13,20 @@ from maxmargin.control import Progress
 from maxmargin.estimators import validation
 from maxmargin.estimators.base import KernelMachine
 from maxmargin.estimators.callback_tree import with_callbacks
-from maxmargin.estimators.names import AnyKernel, BackendName, CacheSize, FastSolverName, Gamma, RegressionLoss
+from maxmargin.estimators.names import (
+    AnyKernel,
+    BackendName,
+    CacheSize,
+    FastSolverName,
+    Gamma,
+    RegressionLoss,
+    RegressionSolverName,
+)
 from maxmargin.estimators.parameters import store_parameters
 from maxmargin.formulations import costs, make_loss
 from maxmargin.samples import Samples
-from maxmargin.tasks import Fitted, NuTube, RegressionTask, Tube
+from maxmargin.solvers import SOLVERS, Choice, Situation, Solver, SolverOptions, choose_solver
+from maxmargin.tasks import Fitted, NuTube, RegressionTask, Task, Tube
 from maxmargin.training import Outcome
 
 Vector = NDArray[np.float64]
@@ -74,7 +83,7 @@ class SVR(KernelRegression):
         The loss of the distance from the tube: the distance itself (``epsilon_insensitive``), its square
         (``squared_epsilon_insensitive``), or the square up to a point and linear from there on (``huber_epsilon_insensitive``).
     sigma, fit_intercept, gap_tol, max_seconds, callbacks, solver, backend, warm_start
-        As in :class:`SVC`; the solver is ``block-smo``.
+        As in :class:`SVC`; the solver is ``block-smo``, or ``linear`` for a linear kernel and more than 1024 samples.
 
     Attributes
     ----------
@@ -100,6 +109,8 @@ class SVR(KernelRegression):
     True
     """
 
+    _solvers: ClassVar[Mapping[str, Solver]] = {name: SOLVERS[name] for name in ("block-smo", "linear")}
+
     def __init__(
         self,
         *,
@@ -120,7 +131,7 @@ class SVR(KernelRegression):
         gap_tol: float | None = 1e-3,
         max_seconds: float | None = None,
         callbacks: Sequence[Callable[[Progress], Any]] | None = None,
-        solver: FastSolverName = "auto",
+        solver: RegressionSolverName = "auto",
         backend: BackendName = "auto",
         warm_start: bool = False,
     ) -> None:
@@ -131,6 +142,18 @@ class SVR(KernelRegression):
         validation.positive("epsilon", self.epsilon, zero_ok=True)
         validation.loss(self.loss, regression=True)
         super()._check_parameters()
+
+    def _choose_solver(self, task: Task) -> tuple[Choice, SolverOptions | None]:
+        situation = Situation(
+            kernel=self.kernel_,
+            loss=make_loss(self.loss).regression_name,
+            intercept=self.fit_intercept,
+            n_samples=task.n_samples,
+            n_features=getattr(self, "n_features_in_", 1),
+            limits_steps=self.max_iter >= 0,
+            compiled=self.backend != "reference",
+        )
+        return choose_solver(self.solver, situation), None
 
     def _formulate(self, targets: Vector, weights: Vector) -> RegressionTask:
         tube = Tube(float(self.epsilon), make_loss(self.loss), self.fit_intercept)

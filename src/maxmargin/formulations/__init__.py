@@ -14,6 +14,7 @@ from maxmargin.formulations.classification import (
 )
 from maxmargin.formulations.crammer_singer import CrammerSingerProblem, crammer_singer_problem
 from maxmargin.formulations.linear import LinearProblem, linear_classification, linear_one_class, linear_regression
+from maxmargin.formulations.linear_joint import JointLinearProblem
 from maxmargin.formulations.losses import Hinge, HuberHinge, Loss, SquaredHinge, make_loss
 from maxmargin.formulations.one_class import one_class_problem
 from maxmargin.formulations.problem import DualProblem, Sums
@@ -24,6 +25,7 @@ __all__ = [
     "DualProblem",
     "Hinge",
     "HuberHinge",
+    "JointLinearProblem",
     "LinearProblem",
     "Loss",
     "SquaredHinge",

@@ -56,6 +56,20 @@ class LinearProblem:
     def __len__(self) -> int:
         return len(self.targets)
 
+    def origin(self, n_features: int) -> tuple[Vector, Vector]:
+        """Duals and weights (features, then the bias if there is one) that are all zero."""
+        return np.zeros(len(self)), np.zeros(n_features + (self.bias != "none"))
+
+    def resembles(self, other: object) -> bool:
+        """Whether `other` is a problem of the same samples, targets and kind of bias; its costs may differ."""
+        same = isinstance(other, LinearProblem) and self.bias == other.bias
+        return same and np.array_equal(self.targets, other.targets)  # type: ignore[attr-defined]
+
+    def carried_over(self, old: LinearProblem, beta: Vector) -> Vector:
+        """A start from the duals of a problem of the same samples: they keep their share of the cost."""
+        ratio = np.divide(self.reach, old.reach, out=np.zeros(len(self)), where=old.reach != 0.0)
+        return np.asarray(np.clip(beta * ratio, *self.box))
+
     @property
     def box(self) -> tuple[Vector, Vector]:
         size = np.abs(self.reach)

@@ -47,6 +47,7 @@ def require_sound(model: Any) -> None:
         case "coef_":
             n_machines = np.size(model.intercept_ if isinstance(model.intercept_, float) else _array(model, "intercept_"))
             _array(model, "coef_", "f", *((n_machines,) if np.ndim(model.coef_) == 2 else ()), model.n_features_in_)
+            _require_maps(model, n_machines)
 
 
 def _require_sound_machine(model: Any) -> None:
@@ -61,6 +62,10 @@ def _require_sound_machine(model: Any) -> None:
     _require_sound_samples(model, "support_vectors_", n)
     if isinstance(model.kernel_, Precomputed) and not np.all((support >= 0) & (support < model.n_features_in_)):
         raise ValueError("support_ has numbers that are not those of training samples")
+    _require_maps(model, n_machines)
+
+
+def _require_maps(model: Any, n_machines: int) -> None:
     maps = getattr(model, "calibration_", ())
     if len(maps) not in (0, n_machines) or not all(map(callable, maps)):
         raise ValueError(f"calibration_ does not have a map for each of the {n_machines} machines")

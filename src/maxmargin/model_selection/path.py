@@ -1,4 +1,4 @@
-"""Machines along a path of C: each starts from the one before, and they share one kernel matrix."""
+"""Machines along a path of C: each starts from the one before, and kernel machines share one kernel matrix."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 
 from maxmargin.certificates import Certificate
-from maxmargin.estimators import SVC, SVR, NuSVR
+from maxmargin.estimators import SVC, SVR, LinearSVC, LinearSVR, NuSVR
 from maxmargin.estimators.base import KernelMachine, fit_each
+from maxmargin.estimators.linear import LinearMachine
 from maxmargin.model_selection.axes import numbers
 
 
@@ -57,7 +58,10 @@ class Path:
 
     @property
     def coefficients(self) -> NDArray[np.float64]:
-        """The signed dual coefficients: a row for each C and each row of `dual_coef_`, a column for each training sample."""
+        """The signed dual coefficients: a row for each C and each row of `dual_coef_`, a column for each training sample. For
+        linear machines, which keep no duals, the weights: a row for each C and each row of `coef_`, a column for each feature."""
+        if isinstance(self.machines[0], LinearMachine):
+            return np.stack([np.atleast_2d(machine.coef_) for machine in self.machines])
         n = self.machines[0].shape_fit_[0]
         rows = []
         for machine in self.machines:
@@ -83,13 +87,13 @@ def C_path(
     y: ArrayLike,
     Cs: Sequence[float],
     *,
-    estimator: SVC | SVR | NuSVR | None = None,
+    estimator: SVC | SVR | NuSVR | LinearSVC | LinearSVR | None = None,
     sample_weight: ArrayLike | None = None,
     validation_set: tuple[ArrayLike, ArrayLike] | None = None,
 ) -> Path:
     """Fit a machine for each value of C, ascending, each from the solution before it.
 
-    One kernel matrix, with its cache, serves them all. Ctrl-C ends the path and is raised, as in ``fit``.
+    One kernel matrix, with its cache, serves all kernel machines. Ctrl-C ends the path and is raised, as in ``fit``.
 
     Parameters
     ----------
@@ -97,7 +101,7 @@ def C_path(
         The training data.
     Cs : sequence of float
         The values of C.
-    estimator : SVC, SVR or NuSVR, default=None
+    estimator : SVC, SVR, NuSVR, LinearSVC or LinearSVR, default=None
         The machine with its other parameters; None is ``SVC()``.
     sample_weight : array-like, default=None
         The weights of the samples.
@@ -111,7 +115,7 @@ def C_path(
 
     See Also
     --------
-    SVCCV : C chosen by cross-validation.
+    SVCCV, LinearSVCCV : C chosen by cross-validation.
     maxmargin.plots.PathDisplay : A picture of the path.
 
     Examples
@@ -125,7 +129,7 @@ def C_path(
     """
     values = sorted(numbers("Cs", Cs, or_else=", for example numpy.logspace(-2, 3, 20)"))
     machine = clone(SVC() if estimator is None else estimator)
-    if not isinstance(machine, KernelMachine) or not hasattr(machine, "C"):
+    if not isinstance(machine, KernelMachine | LinearMachine) or not hasattr(machine, "C"):
         raise TypeError(f"estimator={estimator!r}: must be a machine of maxmargin that has a C, such as SVC or SVR")
     machine.set_params(warm_start=True)
     machines = fit_each(machine, [{"C": C} for C in values], X, y, sample_weight)

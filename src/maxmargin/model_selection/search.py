@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from numbers import Integral
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -63,19 +63,39 @@ BEST = ("best_estimator_", "best_index_", "best_score_", "best_params_")
 ONE_SCORER = "score"  # the name of a scorer that is alone
 
 
-class GridSearch(ShownInNotebooks, MetaEstimatorMixin, NestedParameters, BaseEstimator):  # type: ignore[misc]
-    """The base class of SVCCV and SVRCV, which add the machine and its task."""
+class Search(ShownInNotebooks, MetaEstimatorMixin, NestedParameters, BaseEstimator):  # type: ignore[misc]
+    """The base class of the searches: their `fit`, their results, and the use of the best machine."""
 
     status_: Status
     best_params_: dict[str, float]
 
     @abstractmethod
-    def _template(self) -> SVC | SVR:
+    def _template(self) -> Any:
         """The machine with all parameters except those of the grid."""
 
+    def _check_template(self, template: Any) -> None:
+        check_parameters(template)
+
     @abstractmethod
-    def _learning(self, y: Any) -> _Learning:
+    def _learning(self, y: Any) -> Targets:
         """What the machines of the grid learn."""
+
+    @abstractmethod
+    def _axes(self, template: Any, X: Any, weights: Vector | None) -> tuple[Any, dict[str, list[float]], list[dict[str, float]]]:
+        """The samples; the values of each parameter; and the points, without the parameter of the kernel, in an order in which
+        each solution helps the next."""
+
+    @abstractmethod
+    def _grid(self, template: Any, samples: Any, learning: Any, data: FoldedData, results: Results, scorers: Any) -> RunsFits:
+        """The fits of the grid, to be run."""
+
+    def _settings(self, best: Mapping[str, float]) -> dict[str, Any]:
+        """The parameters of the machine that belong to a point of the grid."""
+        return dict(best)
+
+    def _describe(self, machine: Any) -> str:
+        """What is to be said of the best machine, in few words."""
+        return f"{len(machine.support_)} support vectors"
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None, groups: Any = None) -> Self:
         """Fit the grid, then the best machine on all samples.
@@ -87,7 +107,7 @@ class GridSearch(ShownInNotebooks, MetaEstimatorMixin, NestedParameters, BaseEst
         template = self._template()
         with validation.parameters_of(self):
             self._check_parameters()
-            check_parameters(template)
+            self._check_template(template)
             callbacks = [*(self.callbacks or ()), *([ProgressBar()] if self.verbose else ())]
             control = Control(self.max_seconds, callbacks=callbacks)
             X_seen, y = validation.samples(template, X, y, reset=True, numeric_targets=not is_classifier(template))
@@ -99,34 +119,8 @@ class GridSearch(ShownInNotebooks, MetaEstimatorMixin, NestedParameters, BaseEst
             samples, axes, points = self._axes(template, X_seen, own_weights)
         folds = self._folds(X_seen, groups, learning, weights)
         scorers = self._scorers(ClassAnswers() if is_classifier(template) else ValueAnswers())
-        results = _Results(axes, points, len(folds), self._metrics_by_rank(scorers))
-        order = learning.order
-        samples = samples if order is None else samples.take(order)
-        if make_kernel(self.kernel).explicit and template.fit_intercept:
-            samples = samples.around(samples.middle())  # saves digits where one feature is large
-        kernels = [self._kernel(gamma) for gamma in axes["gamma"]]
-        for kernel in kernels:
-            samples.require_defined(kernel, samples)
-
-        def task(fold: int, point: int) -> Task:
-            held_out = folds[fold]
-            made = learning.task(points[point], np.where(held_out, 0.0, weights))
-            return made.without(held_out if order is None else held_out[order])
-
-        grid = Grid(
-            task,
-            len(folds),
-            len(points),
-            learning.segments,
-            samples,
-            kernels,
-            learning.answer,
-            self._score_of(scorers, is_classifier(template), samples, learning.targets, own_weights, order),
-            make_backend(self.backend),
-            Stop(self.tol, self.gap_tol),
-            validation.cache_bytes(self.cache_size, enough=8 * len(weights) ** 2),
-            results.hopeless if self.reject_hopeless else None,
-        )
+        results = Results(axes, points, len(folds), self._metrics_by_rank(scorers))
+        grid = self._grid(template, samples, learning, FoldedData(folds, weights, own_weights), results, scorers)
         control.n_machines = len(grid)
         with control.running(), closing(grid.run(control)) as fits:
             for number, fit in enumerate(fits, start=1):
@@ -137,9 +131,7 @@ class GridSearch(ShownInNotebooks, MetaEstimatorMixin, NestedParameters, BaseEst
         if control.interrupted:
             raise KeyboardInterrupt(str(Status.INTERRUPTED))
         if self.refit and hasattr(self, "best_params_"):
-            nested = {"gamma": "kernel__gamma"} if isinstance(self.kernel, Kernel) and hasattr(self.kernel, "gamma") else {}
-            best = {nested.get(name, name): value for name, value in self.best_params_.items()}
-            self.best_estimator_ = template.set_params(**best).fit(X, y, sample_weight)
+            self.best_estimator_ = template.set_params(**self._settings(self.best_params_)).fit(X, y, sample_weight)
             if self.status_.converged:
                 self.status_ = self.best_estimator_.status_
         self.fit_seconds_ = control.seconds
@@ -163,11 +155,6 @@ class GridSearch(ShownInNotebooks, MetaEstimatorMixin, NestedParameters, BaseEst
         elif not (self.scoring is None or isinstance(self.scoring, str) or callable(self.scoring)):
             rule = "must be None, the name of a scorer, a callable, or a list or dict of several scorers"
             raise validation.InvalidParameterError("scoring", self.scoring, rule)
-        if self.reject_hopeless and (self._several_scorers or callable(self.scoring) or self.scoring in UNBOUNDED_SCORES):
-            raise ValueError(
-                f"reject_hopeless=True with scoring={self.scoring!r}: a point is hopeless if the largest possible score could "
-                "not save it, and that is known of one scorer with a bound only; use another one, or reject_hopeless=False"
-            )
 
     @property
     def _several_scorers(self) -> bool:
@@ -184,61 +171,14 @@ class GridSearch(ShownInNotebooks, MetaEstimatorMixin, NestedParameters, BaseEst
         """The names of the scorers; the first is the one that chooses the best point, if one does."""
         return sorted(scorers, key=lambda name: name != self.refit)
 
-    def _kernel(self, gamma: float | str) -> Kernel:
-        """The kernel with this gamma; a kernel object keeps its other parameters."""
-        if isinstance(self.kernel, Kernel):
-            return replace(self.kernel, gamma=gamma) if hasattr(self.kernel, "gamma") else self.kernel  # type: ignore[type-var]
-        return make_kernel(self.kernel, gamma, float(self.coef0), self.degree)
-
     def _take_features_over(self, template: Any) -> None:
         self.__dict__.pop("feature_names_in_", None)
         self.__dict__.update({name: value for name, value in vars(template).items() if name.endswith("_in_")})
 
-    def _score_of(
-        self,
-        scorers: Mapping[str, Any],
-        classifier: bool,
-        samples: Samples,
-        targets: NDArray[Any],
-        weights: Vector | None,
-        order: NDArray[np.intp] | None,
-    ) -> Callable[[Answers, Mask], dict[str, float]]:
-        """A function that scores answers about held-out samples; weighted if the samples are and the scorer can, as in
-        GridSearchCV. Masks and samples are in the order of the kernel matrix, targets and weights in their own."""
-        if order is not None:
-            targets, weights = targets[order], None if weights is None else weights[order]
-
-        def score(answers: Answers, held_out: Mask) -> dict[str, float]:
-            known, share = targets[held_out], None if weights is None else weights[held_out]
-            if self.scoring is None and classifier:  # scikit-learn's checks of its arguments cost more than many a fit
-                return {ONE_SCORER: float(np.average(answers.predictions == known, weights=share))}
-            X = samples.take(np.flatnonzero(held_out)).rows
-            return {name: _weighted_score(scorer, answers, X, known, share) for name, scorer in scorers.items()}
-
-        return score
-
-    def _axes(
-        self, template: Any, X: Any, weights: Vector | None
-    ) -> tuple[Samples, dict[str, list[float]], list[dict[str, float]]]:
-        """The samples; the values of each parameter; and the points without gamma in an order in which each solution helps the
-        next."""
-        kernel, samples = resolve_kernel(template, X, weights)
-        axes = {"C": geometric_or_given("Cs", self.Cs, C_RANGE, 1.0), **self._more_axes()}
-        points = sorted(ParameterGrid(axes), key=lambda point: (*(point[name] for name in axes if name != "C"), point["C"]))
-        gamma = float(getattr(kernel, "gamma", 1.0))
-        gammas: Any = self.gammas if hasattr(kernel, "gamma") or not isinstance(self.gammas, Integral) else [gamma]
-        if hasattr(kernel, "gamma") and np.iterable(gammas) and not isinstance(gammas, str):
-            words = {word: getattr(self._kernel(word).resolved(samples, weights), "gamma", word) for word in ("scale", "auto")}
-            gammas = [words.get(one, one) if isinstance(one, str) else one for one in gammas]
-        return samples, {**axes, "gamma": geometric_or_given("gammas", gammas, GAMMA_RANGE, gamma)}, points
-
-    def _more_axes(self) -> dict[str, list[float]]:
-        return {}
-
-    def _folds(self, X: Any, groups: Any, learning: _Learning, weights: Vector) -> list[Mask]:
+    def _folds(self, X: Any, groups: Any, learning: Targets, weights: Vector) -> list[Mask]:
         """The samples that each fold holds out."""
         targets = learning.targets
-        splits = check_cv(self.cv, targets, classifier=isinstance(learning, _Classification)).split(X, targets, groups)
+        splits = check_cv(self.cv, targets, classifier=is_classifier(self)).split(X, targets, groups)
         folds = []
         for train, test in splits:
             held_out = np.zeros(len(targets), dtype=bool)
@@ -256,14 +196,16 @@ class GridSearch(ShownInNotebooks, MetaEstimatorMixin, NestedParameters, BaseEst
                 )
         return folds
 
-    def _keep(self, results: _Results, control: Control, scorers: Mapping[str, Any]) -> None:
+    def _keep(self, results: Results, control: Control, scorers: Mapping[str, Any]) -> None:
         for name in BEST:  # remove the results of an earlier fit
             self.__dict__.pop(name, None)
         self.n_splits_ = results.n_folds
         self.multimetric_ = self._several_scorers
         self.scorer_ = dict(scorers) if self.multimetric_ else scorers[ONE_SCORER]
         self.cv_results_ = results.table()
-        self.status_ = (control.ended() if results.n_missing else None) or results.status(self.tol)
+        self.status_ = (control.ended() if results.n_missing else None) or results.status(
+            np.inf if self.tol is None else self.tol
+        )
         means = self.cv_results_[f"mean_test_{results.metrics[0]}"]
         if callable(self.refit):
             self.best_index_ = int(self.refit(self.cv_results_))
@@ -285,7 +227,7 @@ class GridSearch(ShownInNotebooks, MetaEstimatorMixin, NestedParameters, BaseEst
             found = found if hasattr(self, "best_params_") else "no point is done on all folds, so there is no best one"
             warnings.warn(
                 f"The grid was ended early ({self.status_.name}): {results.n_missing} of {results.gaps.size} fits are missing, "
-                f"and {found}. Allow more time, or try fewer values of Cs and gammas.",
+                f"and {found}. Allow more time, or try fewer values.",
                 ConvergenceWarning,
                 stacklevel=3,
             )
@@ -327,8 +269,102 @@ class GridSearch(ShownInNotebooks, MetaEstimatorMixin, NestedParameters, BaseEst
         )
         if hasattr(self, "best_estimator_"):
             proof, machine = self.certificate_, self.best_estimator_
-            rows.append(("best machine", f"{len(machine.support_)} support vectors, relative gap {proof.relative_gap:.2g}"))
+            rows.append(("best machine", f"{self._describe(machine)}, relative gap {proof.relative_gap:.2g}"))
         return [*rows, ("seconds", self.fit_seconds_)]
+
+
+class GridSearch(Search):
+    """The base class of SVCCV and SVRCV, which add the machine and its task."""
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if self.reject_hopeless and (self._several_scorers or callable(self.scoring) or self.scoring in UNBOUNDED_SCORES):
+            raise ValueError(
+                f"reject_hopeless=True with scoring={self.scoring!r}: a point is hopeless if the largest possible score could "
+                "not save it, and that is known of one scorer with a bound only; use another one, or reject_hopeless=False"
+            )
+
+    def _kernel(self, gamma: float | str) -> Kernel:
+        """The kernel with this gamma; a kernel object keeps its other parameters."""
+        if isinstance(self.kernel, Kernel):
+            return replace(self.kernel, gamma=gamma) if hasattr(self.kernel, "gamma") else self.kernel  # type: ignore[type-var]
+        return make_kernel(self.kernel, gamma, float(self.coef0), self.degree)
+
+    def _axes(
+        self, template: Any, X: Any, weights: Vector | None
+    ) -> tuple[Samples, dict[str, list[float]], list[dict[str, float]]]:
+        """The samples; the values of each parameter; and the points without gamma in an order in which each solution helps the
+        next."""
+        kernel, samples = resolve_kernel(template, X, weights)
+        axes = {"C": geometric_or_given("Cs", self.Cs, C_RANGE, 1.0), **self._more_axes()}
+        points = sorted(ParameterGrid(axes), key=lambda point: (*(point[name] for name in axes if name != "C"), point["C"]))
+        gamma = float(getattr(kernel, "gamma", 1.0))
+        gammas: Any = self.gammas if hasattr(kernel, "gamma") or not isinstance(self.gammas, Integral) else [gamma]
+        if hasattr(kernel, "gamma") and np.iterable(gammas) and not isinstance(gammas, str):
+            words = {word: getattr(self._kernel(word).resolved(samples, weights), "gamma", word) for word in ("scale", "auto")}
+            gammas = [words.get(one, one) if isinstance(one, str) else one for one in gammas]
+        return samples, {**axes, "gamma": geometric_or_given("gammas", gammas, GAMMA_RANGE, gamma)}, points
+
+    def _more_axes(self) -> dict[str, list[float]]:
+        return {}
+
+    def _settings(self, best: Mapping[str, float]) -> dict[str, Any]:
+        nested = {"gamma": "kernel__gamma"} if isinstance(self.kernel, Kernel) and hasattr(self.kernel, "gamma") else {}
+        return {nested.get(name, name): value for name, value in best.items()}
+
+    def _grid(
+        self, template: Any, samples: Samples, learning: _Learning, data: FoldedData, results: Results, scorers: Mapping[str, Any]
+    ) -> Grid:
+        order = learning.order
+        samples = samples if order is None else samples.take(order)
+        if make_kernel(self.kernel).explicit and template.fit_intercept:
+            samples = samples.around(samples.middle())  # saves digits where one feature is large
+        kernels = [self._kernel(gamma) for gamma in results.axes["gamma"]]
+        for kernel in kernels:
+            samples.require_defined(kernel, samples)
+
+        def task(fold: int, point: int) -> Task:
+            held_out = data.folds[fold]
+            made = learning.task(results.points[point], data.weights_of(fold))
+            return made.without(held_out if order is None else held_out[order])
+
+        return Grid(
+            task,
+            len(data.folds),
+            len(results.points),
+            learning.segments,
+            samples,
+            kernels,
+            learning.answer,
+            self._score_of(scorers, is_classifier(template), samples, learning.targets, data.own_weights, order),
+            make_backend(self.backend),
+            Stop(self.tol, self.gap_tol),
+            validation.cache_bytes(self.cache_size, enough=8 * len(data.weights) ** 2),
+            results.hopeless if self.reject_hopeless else None,
+        )
+
+    def _score_of(
+        self,
+        scorers: Mapping[str, Any],
+        classifier: bool,
+        samples: Samples,
+        targets: NDArray[Any],
+        weights: Vector | None,
+        order: NDArray[np.intp] | None,
+    ) -> Callable[[Answers, Mask], dict[str, float]]:
+        """A function that scores answers about held-out samples; weighted if the samples are and the scorer can, as in
+        GridSearchCV. Masks and samples are in the order of the kernel matrix, targets and weights in their own."""
+        if order is not None:
+            targets, weights = targets[order], None if weights is None else weights[order]
+
+        def score(answers: Answers, held_out: Mask) -> dict[str, float]:
+            known, share = targets[held_out], None if weights is None else weights[held_out]
+            if self.scoring is None and classifier:  # scikit-learn's checks of its arguments cost more than many a fit
+                return {ONE_SCORER: float(np.average(answers.predictions == known, weights=share))}
+            X = samples.take(np.flatnonzero(held_out)).rows
+            return {name: weighted_score(scorer, answers, X, known, share) for name, scorer in scorers.items()}
+
+        return score
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -539,17 +575,10 @@ class SVRCV(RegressorMixin, GridSearch):  # type: ignore[misc]
         return self._score(X, y, sample_weight)
 
 
-class _Learning(ABC):
-    """What the machines of a grid learn: a task for each point of the grid and each set of training samples. Weights are in the
-    order of the samples, zero for those that are held out."""
+class Targets(ABC):
+    """What the machines of a grid learn. Weights are in the order of the samples, zero for those that are held out."""
 
     targets: NDArray[Any]
-    order: NDArray[np.intp] | None = None
-    segments: tuple[int, ...]
-    answer: Answer
-
-    @abstractmethod
-    def task(self, parameters: Mapping[str, float], weights: Vector) -> Task: ...
 
     @abstractmethod
     def require_trainable(self, weights: Vector) -> None:
@@ -561,6 +590,17 @@ class _Learning(ABC):
         except ValueError:
             return False
         return True
+
+
+class _Learning(Targets):
+    """The targets of kernel machines: a task for each point of the grid and each set of training samples."""
+
+    order: NDArray[np.intp] | None = None
+    segments: tuple[int, ...]
+    answer: Answer
+
+    @abstractmethod
+    def task(self, parameters: Mapping[str, float], weights: Vector) -> Task: ...
 
 
 class _Classification(_Learning):
@@ -596,14 +636,35 @@ class _Regression(_Learning):
         validation.require_weight(weights)
 
 
-class _Results:
+class RunsFits(Protocol):
+    """The fits of a grid."""
+
+    def __len__(self) -> int: ...
+
+    def run(self, control: Control) -> Generator[Fit, None, None]: ...
+
+
+@dataclass(frozen=True)
+class FoldedData:
+    """The samples that each fold holds out, the weights of the samples, and whether they were given."""
+
+    folds: Sequence[Mask]
+    weights: Vector
+    own_weights: Vector | None
+
+    def weights_of(self, fold: int) -> Vector:
+        """The weights of the samples that a fold trains on; zero for the others."""
+        return np.where(self.folds[fold], 0.0, self.weights)
+
+
+class Results:
     """The results of the grid so far."""
 
     def __init__(
         self, axes: Mapping[str, list[float]], points: Sequence[Mapping[str, float]], n_folds: int, metrics: Sequence[str]
     ) -> None:
         self.axes, self.points, self.n_folds, self.metrics = axes, points, n_folds, metrics
-        shape = (len(axes["gamma"]), len(points), n_folds)
+        shape = (len(axes.get("gamma", (None,))), len(points), n_folds)
         self.gaps, self.fit_seconds, self.score_seconds = (np.full(shape, np.nan) for _ in range(3))
         self.scores = {name: np.full(shape, np.nan) for name in metrics}
         self.n_missing = self.gaps.size
@@ -641,7 +702,8 @@ class _Results:
         """The dictionary of GridSearchCV, its candidates in the order of ParameterGrid."""
         params = list(ParameterGrid(dict(self.axes)))
         points = [{name: value for name, value in one.items() if name != "gamma"} for one in params]
-        at = [self.axes["gamma"].index(one["gamma"]) for one in params], [self.points.index(point) for point in points]
+        kernels = [self.axes["gamma"].index(one["gamma"]) if "gamma" in one else 0 for one in params]
+        at = kernels, [self.points.index(point) for point in points]
         gaps = self.gaps[at]
         table: dict[str, Any] = {
             "mean_fit_time": self.fit_seconds[at].mean(axis=1),
@@ -666,7 +728,7 @@ class _Results:
         }
 
 
-def _weighted_score(scorer: Any, answers: Answers, X: Any, y: NDArray[Any], weights: Vector | None) -> float:
+def weighted_score(scorer: Any, answers: Any, X: Any, y: NDArray[Any], weights: Vector | None) -> float:
     """The score of answers, weighted if there are weights and the scorer takes them."""
     if weights is not None:
         with suppress(TypeError):

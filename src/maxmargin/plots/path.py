@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 @dataclass(kw_only=True, eq=False)
 class PathDisplay(Display):
-    """Machines over C: score and share of support vectors on the left scale, certified relative duality gap on the right one.
+    """Machines over C: score and share of support vectors (of kernel machines) on the left scale, certified relative duality
+    gap on the right one.
 
     If the path was scored on a validation set, a line marks the best C. The score on the training set has no best C: it grows
     with C whether the machine learns or memorises.
@@ -72,11 +73,11 @@ class PathDisplay(Display):
     def _draw(self, ax: Axes) -> None:
         path = self.path
         gaps = np.array([proof.relative_gap for proof in path.certificates])
-        support = np.array([len(machine.support_) / machine.shape_fit_[0] for machine in path.machines])
-        for values, colour, label in (
-            (path.scores, FEW_COLOURS[0], "validation score" if path.validated else "training score"),
-            (support, FEW_COLOURS[2], "share of support vectors"),
-        ):
+        lines = [(path.scores, FEW_COLOURS[0], "validation score" if path.validated else "training score")]
+        if hasattr(path.machines[0], "support_"):  # linear machines keep no support vectors
+            support = np.array([len(machine.support_) / machine.shape_fit_[0] for machine in path.machines])
+            lines.append((support, FEW_COLOURS[2], "share of support vectors"))
+        for values, colour, label in lines:
             ax.plot(path.Cs, values, color=colour, linewidth=1.6, marker=".", label=label)
         proved = ax.twinx()
         known = np.isfinite(gaps) & (gaps > 0.0)  # zero has no place on a logarithmic scale

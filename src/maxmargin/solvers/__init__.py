@@ -6,6 +6,7 @@ warnings, and does not import scikit-learn.
     block-smo      decomposition with second-order SMO               the dual, any kernel: the fast one
     crammer-singer decomposition of a CrammerSingerProblem           the dual of all classes at once
     lbfgs          a quasi-Newton method                             the primal, linear kernel
+    linear         the solvers of linear machines, in linear/        either problem, linear kernel
 
 and, in textbook/:
 
@@ -35,7 +36,7 @@ from maxmargin.solvers.options import SolverOptions, make_options
 Vector = NDArray[np.float64]
 
 PROBLEMS_AT_ONCE = 32  # small problems that are solved in one call, between two looks at the clock
-FAST_SOLVERS = ("block-smo", "crammer-singer")
+FAST_SOLVERS = ("block-smo", "crammer-singer", "linear")
 FINITE_TOL = 1e-3  # tol of textbook solvers if the user's tol is infinite: they do not stop by the gap
 FAST = Choice("block-smo", "block-smo, the solver of the dual for every machine", continues=True)
 JOINT = Choice("crammer-singer", "crammer-singer, the solver of the dual of a machine of all classes", continues=True)

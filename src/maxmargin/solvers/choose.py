@@ -9,11 +9,16 @@ from maxmargin.kernels import Kernel
 from maxmargin.primal_or_dual import primal_or_dual
 from maxmargin.solution import Solution
 from maxmargin.solvers import block_smo, lbfgs
+from maxmargin.solvers.linear import kernel_machine
 from maxmargin.solvers.options import SolverOptions
 from maxmargin.solvers.textbook import dual_ascent, qp, smo_all_pairs, smo_platt, smo_simple, subgradient
 
 HARD_MARGIN = "hard margin"
 LOSSES = ("hinge", "squared_hinge", HARD_MARGIN)
+#: The losses of linear machines.
+LINEAR_LOSSES = ("hinge", "squared_hinge", "epsilon_insensitive", "squared_epsilon_insensitive")
+#: Up to this many samples the fast solver of the dual solves a machine in one tile, exactly up to rounding.
+ONE_TILE = 1024
 #: Largest number of samples for solvers that store the whole kernel matrix in float64: 800 MB.
 WHOLE_MATRIX = 10_000
 
@@ -61,18 +66,22 @@ SOLVERS: Mapping[str, Solver] = {
     "qp": Solver(qp.solve, qp.Options, largest=WHOLE_MATRIX),
     "subgradient": Solver(subgradient.solve, subgradient.Options, goes_by_order=True, primal=True, losses=("hinge", HARD_MARGIN)),
     "lbfgs": Solver(lbfgs.solve, lbfgs.Options, primal=True),
+    "linear": Solver(kernel_machine.solve, primal=True, losses=LINEAR_LOSSES),
 }
 
 
 @dataclass(frozen=True)
 class Situation:
-    """The problem that a solver is chosen for: its kernel, the name of its loss, and the samples of the largest machine."""
+    """The problem that a solver is chosen for: its kernel, the name of its loss, the samples of the largest machine, whether pair
+    steps are limited, and whether compiled code may run."""
 
     kernel: Kernel
     loss: str
     intercept: bool
     n_samples: int
     n_features: int
+    limits_steps: bool = False
+    compiled: bool = True
 
     @property
     def feature_dimension(self) -> float:
@@ -96,8 +105,8 @@ class Choice:
 
 
 def choose_solver(name: str, situation: Situation) -> Choice:
-    """The solver with this name, if it can be used; 'auto' is L-BFGS if the primal is the better problem and smooth, else the
-    fast solver of the dual."""
+    """The solver with this name, if it can be used. 'auto' is that of linear machines for a linear kernel and many samples; for
+    few, L-BFGS if the primal is the better problem and smooth; else the fast solver of the dual."""
     if name == "auto":
         return _automatic(situation)
     require_known(name)
@@ -110,7 +119,7 @@ def choose_solver(name: str, situation: Situation) -> Choice:
         name,
         f"{name}, as asked",
         augments_kernel=solver.augments_kernel and situation.intercept,
-        continues=name == "block-smo",
+        continues=name in ("block-smo", "linear"),
         goes_by_order=solver.goes_by_order,
     )
 
@@ -121,6 +130,14 @@ def require_known(name: str, known: Mapping[str, Solver] = SOLVERS) -> None:
 
 
 def _automatic(situation: Situation) -> Choice:
+    many = situation.n_samples > ONE_TILE and situation.compiled and not situation.limits_steps
+    if many and SOLVERS["linear"].obstacle(situation) is None:
+        n, F = situation.n_samples, situation.feature_dimension
+        reason = (
+            f"linear, the solvers of linear machines: {n} samples of {F:.4g} features are read some tens of times, and no kernel "
+            "entry is computed; block-smo goes on where they fall short of tol"
+        )
+        return Choice("linear", reason, then="block-smo", continues=True)
     advice = primal_or_dual(situation.n_samples, situation.n_features, situation.feature_dimension)
     if advice.choice == "dual":
         return Choice("block-smo", f"block-smo, a solver of the dual. {advice.reason}", continues=True)

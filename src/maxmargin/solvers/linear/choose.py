@@ -16,6 +16,8 @@ from dataclasses import dataclass
 LINEAR_SOLVERS = ("newton", "descent")
 #: The only solver of the L1 penalty.
 L1_SOLVER = "columns"
+#: The solvers of one machine of all classes: of few samples, and of many.
+SMALL_JOINT_SOLVER, JOINT_SOLVER = "tile", "descent"
 
 #: With at most this many columns the matrix of Newton's equations is kept, and a step costs little more than a pass.
 FEW_COLUMNS = 1200
@@ -31,6 +33,7 @@ class LinearSituation:
     n_features: int
     squared: bool
     l1: bool = False
+    joint: bool = False  # one machine of all classes
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,15 @@ def choose_linear_solver(name: str, situation: LinearSituation) -> LinearChoice:
         if name != "auto":
             raise ValueError(f"solver={name!r}: must be 'auto' with penalty='l1', which has one solver")
         return LinearChoice(L1_SOLVER, f"{L1_SOLVER}, coordinate descent over the weights: the solver of the L1 penalty")
+    if situation.joint:
+        if name not in ("auto", JOINT_SOLVER):
+            raise ValueError(f"solver={name!r}: must be 'auto' or {JOINT_SOLVER!r} with multi_class='crammer_singer'")
+        if name == "auto" and situation.n_samples <= SMALL:
+            reason = (
+                f"{SMALL_JOINT_SOLVER}, a solver of the dual of all classes over the matrix X X', exact for up to {SMALL} samples"
+            )
+            return LinearChoice(SMALL_JOINT_SOLVER, reason)
+        return LinearChoice(JOINT_SOLVER, f"{JOINT_SOLVER}, a solver of the dual: the solver of one machine of all classes")
     if name != "auto":
         if name not in LINEAR_SOLVERS:
             raise ValueError(f"solver={name!r}: must be 'auto' or one of {', '.join(LINEAR_SOLVERS)}")

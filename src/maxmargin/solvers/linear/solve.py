@@ -10,11 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxmargin.control import Control
-from maxmargin.formulations import LinearProblem
+from maxmargin.formulations import JointLinearProblem, LinearProblem
 from maxmargin.rounding import TINY
 from maxmargin.solution import Status, Trace
+from maxmargin.solvers.linear.choose import SMALL_JOINT_SOLVER
+from maxmargin.solvers.linear.small_joint import SmallJointSolver
 
-Vector = NDArray[np.float64]
+Array = NDArray[np.float64]
+Problem = LinearProblem | JointLinearProblem
 
 ROUNDS_AT_ONCE = 10  # between two looks at Ctrl-C and the callbacks
 NEVER = 1e30  # seconds: no deadline
@@ -24,8 +27,8 @@ NEVER = 1e30  # seconds: no deadline
 class LinearSolution:
     """Duals that satisfy their constraints, and the weights (features, then bias if there is one)."""
 
-    beta: Vector
-    weights: Vector
+    beta: Array
+    weights: Array
     status: Status
 
 
@@ -33,19 +36,21 @@ class LinearSolution:
 class LinearRun:
     """A machine on its way. `advance` may be called again, with a smaller gap."""
 
-    problem: LinearProblem
+    problem: Problem
     solver: Any
-    beta: Vector
-    weights: Vector
+    beta: Array
+    weights: Array
     rounds: int = 0
     passes: float = 0.0
     trace: Trace = field(default_factory=Trace)
 
     @classmethod
-    def begin(cls, name: str, problem: LinearProblem, rows: Any, start: tuple[Vector, Vector] | None) -> LinearRun:
+    def begin(cls, name: str, problem: Problem, rows: Any, start: tuple[Array, Array] | None) -> LinearRun:
         """A run of the solver `name` from duals and weights that are changed in place; from zero if there are none."""
-        n_weights = rows.n_features + (problem.bias != "none")
-        beta, weights = start if start is not None else (np.zeros(len(problem)), np.zeros(n_weights))
+        beta, weights = start if start is not None else problem.origin(rows.n_features)
+        if isinstance(problem, JointLinearProblem) and name == SMALL_JOINT_SOLVER:
+            (_, X), *_ = rows.parts()
+            return cls(problem, SmallJointSolver(problem, X, beta, weights), beta, weights)
         return cls(problem, rows.solver(name, problem, beta, weights), beta, weights)
 
     def advance(self, gap_tol: float, control: Control, limit: int) -> LinearSolution:
