@@ -47,6 +47,7 @@ LinearRows rows_of(View X, Held... held) {  // what is held keeps the arrays ali
     auto make = [X, held...](const LinearProblem& problem, const std::string& method, double* beta, double* weights) {
         if (method == "newton") return newton_solver(X, problem, beta, weights);
         if (method == "descent") return descent_solver(X, problem, beta, weights);
+        if (method == "block-descent") return descent_solver(X, problem, beta, weights, true);
         throw std::invalid_argument("no solver of linear machines is called " + method);
     };
     auto make_joint = [X, held...](const JointLinearProblem& problem, double* shares, double* weights) {

@@ -19,7 +19,7 @@ class Descent final : public EpochSolver<Descent<View>> {
     friend Epochs;
 
 public:
-    Descent(const View& X, const LinearProblem& problem, double* beta, double* weights)
+    Descent(const View& X, const LinearProblem& problem, double* beta, double* weights, bool is_block)
         : Epochs(X.n_samples), X_(X), problem_(problem), beta_(beta), weights_(weights), d_(X.n_features),
           columns_(d_ + problem.has_bias()), squares_(n_) {
         Parts(n_, stored_values(X), columns_).each([&](int, std::int64_t first, std::int64_t last) {
@@ -34,6 +34,7 @@ public:
         least_penalty_ = cost > 0.0 ? size / (cost * cost) : 0.0;
         penalty_ = std::max(sum / n_, least_penalty_);
         if (penalty_ == 0.0) penalty_ = 1.0;
+        if (is_block) return;  // the weights are those of all blocks
         const double bias = problem.bias == Bias::free ? weights_[d_] : 0.0;
         std::fill(weights_, weights_ + columns_, 0.0);
         for (std::int64_t i = 0; i < n_; ++i)
@@ -125,12 +126,13 @@ private:
 }  // namespace
 
 template <class View>
-std::unique_ptr<LinearSolver> descent_solver(const View& X, const LinearProblem& problem, double* beta, double* weights) {
-    return std::make_unique<Descent<View>>(X, problem, beta, weights);
+std::unique_ptr<LinearSolver> descent_solver(const View& X, const LinearProblem& problem, double* beta, double* weights,
+                                             bool is_block) {
+    return std::make_unique<Descent<View>>(X, problem, beta, weights, is_block);
 }
 
 #define MAXMARGIN_DESCENT(...) \
-    template std::unique_ptr<LinearSolver> descent_solver(const __VA_ARGS__&, const LinearProblem&, double*, double*);
+    template std::unique_ptr<LinearSolver> descent_solver(const __VA_ARGS__&, const LinearProblem&, double*, double*, bool);
 MAXMARGIN_DESCENT(DenseView<float>)
 MAXMARGIN_DESCENT(DenseView<double>)
 MAXMARGIN_DESCENT(CsrView<float, std::int32_t>)

@@ -19,8 +19,10 @@
 
 namespace maxmargin {
 
-// `beta` is where the method starts; `weights` are set to those that belong to it.
+// `beta` is where the method starts; `weights` are set to those that belong to it. If the rows are a block of a larger training
+// set, `weights` stay as they are: they hold what the duals of all blocks add up to.
 template <class View>
-std::unique_ptr<LinearSolver> descent_solver(const View& X, const LinearProblem& problem, double* beta, double* weights);
+std::unique_ptr<LinearSolver> descent_solver(const View& X, const LinearProblem& problem, double* beta, double* weights,
+                                             bool is_block = false);
 
 }  // namespace maxmargin
