@@ -16,17 +16,22 @@ import math
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from maxmargin.certificates import ZERO, Certificate, relative_gap
-from maxmargin.formulations import JointLinearProblem, LinearProblem
+from maxmargin.formulations import JointLinearProblem, LinearProblem, LinearTotals
 from maxmargin.rounding import EPSILON
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
+
+
+#: The entries of `Sums` that are sums over the samples, and those that are maxima.
+ADDED, LARGEST = ("gaps", "plain", "duals", "total", "size", "reach"), ("violation", "box")
 
 
 class Sums(Protocol):
@@ -52,7 +57,33 @@ class Evidence:
     error: float
 
 
-def certify_linear(problem: LinearProblem, weights: Vector, evidence: Evidence) -> Certificate:
+class EvidenceInParts:
+    """The evidence about all samples from that about parts of them."""
+
+    def __init__(self, n_samples: int, n_features: int) -> None:
+        self._terms = np.empty(n_samples)
+        self._high, self._low = np.zeros(n_features), np.zeros(n_features)  # a sum, and what rounding took from it
+        self._error = 0.0
+        self._parts: list[Sums] = []
+
+    def add(self, at: slice | NDArray[np.integer], sums: Sums, terms: Vector, products: Vector, error: float) -> None:
+        self._parts.append(sums)
+        self._terms[at] = terms
+        total = self._high + products
+        gained = total - self._high
+        self._low += (self._high - (total - gained)) + (products - gained)
+        self._high, self._error = total, self._error + error
+
+    def whole(self) -> Evidence:
+        sums = SimpleNamespace(
+            **{name: math.fsum(getattr(part, name) for part in self._parts) for name in ADDED},
+            **{name: max(getattr(part, name) for part in self._parts) for name in LARGEST},
+        )
+        # the sum of the products of the parts is rounded twice
+        return Evidence(sums, self._terms, self._high + self._low, self._error + EPSILON * sums.reach)
+
+
+def certify_linear(problem: LinearProblem | LinearTotals, weights: Vector, evidence: Evidence) -> Certificate:
     """The certificate of the weights (features, then bias if there is one) and the duals that the evidence is of."""
     started = time.perf_counter()
     sums, n_features = evidence.sums, len(evidence.products)
@@ -73,7 +104,7 @@ def certify_linear(problem: LinearProblem, weights: Vector, evidence: Evidence) 
     def zero() -> float:
         """The largest objective that cannot be told from zero: a rounding error of the losses of the machine w = 0, or, where
         these are zero (one-class), of the largest |w|^2 that such duals could have."""
-        losses = float(problem.losses(problem.targets).sum())
+        losses = problem.value_of_zero
         return ZERO * losses if losses > 0.0 else EPSILON * sums.reach**2
 
     return Certificate(
@@ -129,7 +160,7 @@ def certify_l1(
     rounding = float((2.0 * cost * slack * error_of_scores).sum())
 
     def zero() -> float:
-        return ZERO * float(problem.losses(problem.targets).sum())  # the losses of the machine w = 0
+        return ZERO * problem.value_of_zero
 
     return Certificate(
         primal=dual + gap,

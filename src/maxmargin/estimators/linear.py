@@ -25,6 +25,8 @@ from maxmargin.certificates import combine
 from maxmargin.control import Control, Progress, Stop
 from maxmargin.estimators import validation
 from maxmargin.estimators.callback_tree import CallbackSupportMixin, CallbackTree, with_callbacks
+from maxmargin.estimators.chunks import ChunkedRows, in_chunks
+from maxmargin.estimators.linear_in_passes import Classification, Fit, OneClass, Regression, Task
 from maxmargin.estimators.linear_training import LinearMachineResult, Problem, Start, certify, train_linear
 from maxmargin.estimators.names import CalibrationName, ClassWeight, LinearSolverName
 from maxmargin.estimators.notebook import ShownInNotebooks
@@ -33,6 +35,7 @@ from maxmargin.estimators.probabilities import Probabilities
 from maxmargin.formulations import (
     JointLinearProblem,
     LinearProblem,
+    LinearTotals,
     classification_problem,
     linear_classification,
     linear_one_class,
@@ -48,6 +51,9 @@ Matrix = NDArray[np.float64]
 SVC_LOSSES = ("hinge", "squared_hinge")
 SVR_LOSSES = ("epsilon_insensitive", "squared_epsilon_insensitive")
 REGULARIZED = "regularized"
+#: Parameters that do not change the problem: a checkpoint of a fit with others can be continued.
+NOT_OF_THE_PROBLEM = ("callbacks", "gap_tol", "max_iter", "max_seconds", "tol", "verbose", "random_state", "warm_start")
+IN_PASSES = 1 << 62  # entries, as a backend counts work: always worth its threads
 #: Samples within this relative distance of the plane are on it: they are inliers, whatever the rounding of their decisions.
 ON_THE_PLANE = 1e-10
 
@@ -122,7 +128,9 @@ class LinearMachine(ShownInNotebooks, Portable, CallbackSupportMixin, BaseEstima
 
     # --- keep -----------------------------------------------------------------------------------------------------
 
-    def _keep(self, problems: Sequence[Problem], results: Sequence[LinearMachineResult], rows: Matrix | None = None) -> None:
+    def _keep(
+        self, problems: Sequence[Problem | LinearTotals], results: Sequence[LinearMachineResult], rows: Matrix | None = None
+    ) -> None:
         """Keep the results as attributes. `rows` are the weights of the decisions, by default those of the machines."""
         n_features, constant = self.n_features_in_, problems[0].constant
         weights = np.array([result.weights for result in results] if rows is None else rows)
@@ -152,6 +160,43 @@ class LinearMachine(ShownInNotebooks, Portable, CallbackSupportMixin, BaseEstima
             reached = f"Liblinear failed to converge, increase the number of iterations. {reached}"
         callers = 3 + hasattr(type(self).fit, "__wrapped__")  # this method, fit, perhaps its decorator, the user
         warnings.warn(f"{self.status_.value} {reached}", ConvergenceWarning, stacklevel=callers)
+
+    def _fit_in_passes(self, rows: ChunkedRows, task: Task, checkpoint: Any) -> Self:
+        """Fit the machines to rows that are read in chunks."""
+        if getattr(self, "penalty", "l2") == "l1":
+            raise ValueError("penalty='l1' needs the columns of X: it cannot read rows in chunks; use penalty='l2'")
+        if getattr(self, "multi_class", "ovr") != "ovr" or getattr(self, "probability", False):
+            raise ValueError("rows that are read in chunks need multi_class='ovr' and probability=False")
+        if self.warm_start:
+            raise ValueError("warm_start=True: rows that are read in chunks have no warm start; use checkpoint=path")
+        tasks = CallbackTree(self)
+        control = self._make_control(tasks)
+        if hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+        identity = {name: repr(value) for name, value in self.get_params().items() if name not in NOT_OF_THE_PROBLEM}
+        stop = Stop(math.inf if self.tol is None else self.tol, self.gap_tol)
+        with make_backend("native").session(IN_PASSES), control.running():
+            tasks.begin(1)
+            with tasks.machine():
+                outcome = Fit(rows, task, stop, control, self.max_iter).run(self._asked_solver(), checkpoint, identity)
+        self.n_features_in_ = task.n_features
+        if isinstance(task, Classification):
+            self.classes_, self.class_weight_ = task.classes, task.weights_of_classes
+        self.solver_, self.solver_reason_ = outcome.solver, outcome.reason
+        self._keep(outcome.totals, outcome.results)
+        self.n_passes_ = outcome.results[0].passes  # the machines share them
+        if not isinstance(self, ClassifierMixin):
+            self.coef_ = self.coef_[0]
+        if isinstance(task, OneClass):
+            self.offset_ = -self.intercept_
+        if outcome.failure is not None:
+            self.fit_seconds_ = control.seconds
+            raise RuntimeError(
+                f"reading the rows failed in pass {self.n_iter_ + 1}: {outcome.failure}. The model of pass {self.n_iter_} is "
+                f"kept, with its certificate (relative gap {self.certificate_.relative_gap:.2g})"
+            ) from outcome.failure
+        self._finish(control, tasks)
+        return self
 
     # --- use ------------------------------------------------------------------------------------------------------
 
@@ -337,12 +382,36 @@ class LinearSVC(Probabilities, ClassifierMixin, LinearMachine):  # type: ignore[
             )
 
     @with_callbacks  # type: ignore[untyped-decorator]
-    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None, *, checkpoint: Any = None) -> Self:
         """Train the machines. Ctrl-C ends the fit: the model reached so far is kept with its certificate, and Ctrl-C is raised
-        again."""
+        again.
+
+        Parameters
+        ----------
+        X : matrix, or chunks of rows
+            The samples. An iterable of chunks ``(X, y)`` or ``(X, y, sample_weight)``, or a function that returns an iterator
+            over them, is read once in each pass; so are the files of :func:`maxmargin.io.open_rows`, and memory maps that do not
+            fit into memory.
+        y : array, default=None
+            The classes; None if they are in the chunks.
+        sample_weight : array, default=None
+            Weights of the samples, factors of C.
+        checkpoint : path, default=None
+            A file that is replaced after each pass over the rows, which are then always read in chunks. A fit that finds one
+            goes on from it.
+
+        Returns
+        -------
+        LinearSVC
+            The fitted machines.
+        """
         with validation.parameters_of(self):
             self._check_parameters()
             bias, constant = self._bias()
+        rows = in_chunks(self, X, y, sample_weight, checkpoint)
+        if rows is not None:
+            task = Classification(float(self.C), self.loss, bias, constant, self.class_weight)
+            return self._fit_in_passes(rows, task, checkpoint)
         tasks = CallbackTree(self)
         control = self._make_control(tasks)
         X, given = validation.samples(self, X, y, reset=True)
@@ -510,18 +579,22 @@ class LinearSVR(RegressorMixin, LinearMachine):  # type: ignore[misc]
         self.warm_start = warm_start
 
     @with_callbacks  # type: ignore[untyped-decorator]
-    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None, *, checkpoint: Any = None) -> Self:
         """Train the machine. Ctrl-C ends the fit: the model reached so far is kept with its certificate, and Ctrl-C is raised
-        again."""
+        again. X may be chunks of rows, and ``checkpoint`` a file, as in :meth:`LinearSVC.fit`."""
         with validation.parameters_of(self):
             validation.positive("C", self.C, hint=" and finite")
             validation.positive("epsilon", self.epsilon, zero_ok=True)
             validation.choice("loss", self.loss, SVR_LOSSES)
             self._check_shared_parameters()
             bias, constant = self._bias()
+        scale = SimpleNamespace(tol=self.tol or self.gap_tol)  # what an error about enormous targets names
+        rows = in_chunks(self, X, y, sample_weight, checkpoint)
+        if rows is not None:
+            task = Regression(float(self.C), float(self.epsilon), self.loss, bias, constant, scale)
+            return self._fit_in_passes(rows, task, checkpoint)
         tasks = CallbackTree(self)
         control = self._make_control(tasks)
-        scale = SimpleNamespace(tol=self.tol or self.gap_tol)  # what an error about enormous targets names
         if isinstance(y, np.ndarray) and y.ndim == 1 and y.dtype.kind == "f":
             validation.finite_targets(scale, y)  # before scikit-learn refuses them without saying where
         X, given = validation.samples(self, X, y, reset=True, numeric_targets=True)
@@ -605,11 +678,15 @@ class LinearOneClassSVM(OutlierMixin, LinearMachine):  # type: ignore[misc]
         self.warm_start = warm_start
 
     @with_callbacks  # type: ignore[untyped-decorator]
-    def fit(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
-        """Train the machine; y is ignored. Ctrl-C ends the fit, and the model reached so far is kept with its certificate."""
+    def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None, *, checkpoint: Any = None) -> Self:
+        """Train the machine; y is ignored. Ctrl-C ends the fit, and the model reached so far is kept with its certificate. X
+        may be chunks of rows, and ``checkpoint`` a file, as in :meth:`LinearSVC.fit`."""
         with validation.parameters_of(self):
             validation.share("nu", self.nu)
             self._check_shared_parameters()
+        rows = in_chunks(self, X, y, sample_weight, checkpoint)
+        if rows is not None:
+            return self._fit_in_passes(rows, OneClass(float(self.nu)), checkpoint)
         tasks = CallbackTree(self)
         control = self._make_control(tasks)
         X = validation.samples(self, X, reset=True)

@@ -23,6 +23,7 @@ Vector = NDArray[np.float64]
 
 _LITTLE_MEMORY = 64_000_000  # bytes of cache that are always allowed
 LARGEST_TARGET = 1e15  # of regression: neighbouring float64 numbers above it differ by more than any useful tol
+VALUES_AT_ONCE = 1 << 24
 _FLOATS = (np.dtype(np.float64), np.dtype(np.float32))
 
 
@@ -92,6 +93,12 @@ def steps(name: str, value: Any) -> int:
     return int(value)
 
 
+def count(name: str, value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
+        raise InvalidParameterError(name, value, "must be a whole number >= 1")
+    return int(value)
+
+
 def tolerances(tol: Any, gap_tol: Any) -> None:
     """Check that tol and gap_tol are positive, and that at least one of them can end a fit."""
     if gap_tol is not None:
@@ -145,11 +152,11 @@ def cache_bytes(value: Any, enough: int) -> int:
     if isinstance(value, str):
         if value != "auto":
             raise InvalidParameterError("cache_size", value, "must be a number of MB, or 'auto' for half of the free memory")
-        return enough if enough <= _LITTLE_MEMORY else min(enough, _free_memory() // 2)
+        return enough if enough <= _LITTLE_MEMORY else min(enough, free_memory() // 2)
     return int(positive("cache_size", value, hint=" (in MB; use 'auto' for half of the free memory)") * 1e6)
 
 
-def _free_memory() -> int:
+def free_memory() -> int:
     try:
         with open("/proc/meminfo") as lines:
             for line in lines:
@@ -291,7 +298,9 @@ def require_finite(estimator: Any, X: Any) -> None:
     with np.errstate(over="ignore", invalid="ignore"):
         if np.isfinite(np.sum(values)):  # one pass over the data in the usual case; a finite sum has finite terms
             return
-    bad = np.flatnonzero(~np.isfinite(values))
+    flat = values.reshape(-1)
+    parts = range(0, len(flat), VALUES_AT_ONCE)  # a mask of all values would be a quarter of a memory map of float32
+    bad = np.concatenate([start + np.flatnonzero(~np.isfinite(flat[start : start + VALUES_AT_ONCE])) for start in parts])
     if not len(bad):
         return
     if sp.issparse(X):

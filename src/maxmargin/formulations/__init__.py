@@ -14,6 +14,7 @@ from maxmargin.formulations.classification import (
 )
 from maxmargin.formulations.crammer_singer import CrammerSingerProblem, crammer_singer_problem
 from maxmargin.formulations.linear import LinearProblem, linear_classification, linear_one_class, linear_regression
+from maxmargin.formulations.linear_in_parts import BalanceInParts, LinearTotals, Repair
 from maxmargin.formulations.linear_joint import JointLinearProblem
 from maxmargin.formulations.losses import Hinge, HuberHinge, Loss, SquaredHinge, make_loss
 from maxmargin.formulations.one_class import one_class_problem
@@ -21,13 +22,16 @@ from maxmargin.formulations.problem import DualProblem, Sums
 from maxmargin.formulations.regression import merge_halves, nu_regression_problem, regression_problem, tube
 
 __all__ = [
+    "BalanceInParts",
     "CrammerSingerProblem",
     "DualProblem",
     "Hinge",
     "HuberHinge",
     "JointLinearProblem",
     "LinearProblem",
+    "LinearTotals",
     "Loss",
+    "Repair",
     "SquaredHinge",
     "Sums",
     "classification_problem",

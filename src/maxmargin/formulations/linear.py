@@ -24,7 +24,8 @@ all terms >= 0. A regularised bias is one more weight, of a column of c.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -86,30 +87,40 @@ class LinearProblem:
         best = np.clip(2.0 * np.abs(self.reach) * excess, lower, upper)
         return 0.5 * best * excess
 
-    def balanced(self, beta: Vector) -> Vector:
-        """The duals with the sum that a free bias asks for, all in their boxes.
+    @property
+    def value_of_zero(self) -> float:
+        """The losses of the machine w = 0."""
+        return float(self.losses(self.targets).sum())
 
-        Duals inside their box are moved, in proportion to their room; if they have not enough, those of the side that has too
-        much are scaled down; if there is no such side, all that have room are moved.
-        """
+    def part(self, samples: slice | NDArray[np.integer]) -> LinearProblem:
+        """The terms of some samples, as a problem."""
+        return replace(self, targets=self.targets[samples], reach=self.reach[samples])
+
+    def balanced(self, beta: Vector) -> Vector:
+        """The duals with the sum that a free bias asks for, all in their boxes."""
         if self.bias != "free":
             return beta
         excess = float(np.sum(beta, dtype=np.longdouble) - self.total)
         if excess == 0.0:
             return beta
-        lower, upper = self.box
-        end = (
-            np.where(beta > 0.0, np.maximum(lower, 0.0), lower)
-            if excess > 0.0
-            else np.where(beta < 0.0, np.minimum(upper, 0.0), upper)
-        )
-        room = np.where(np.isfinite(end), end - beta, 0.0)
-        inside = (lower < beta) & (beta < upper) & (beta != 0.0)
-        for candidates in (inside, beta > 0.0 if excess > 0.0 else beta < 0.0, np.ones(len(beta), dtype=bool)):
-            there = abs(float(np.sum(room, where=candidates, dtype=np.longdouble)))
+        for room in self.rooms(beta, down=excess > 0.0):
+            there = abs(float(np.sum(room, dtype=np.longdouble)))
             if there >= abs(excess):
-                return np.asarray(np.where(candidates, beta + room * (abs(excess) / there), beta))
+                return np.asarray(beta + room * (abs(excess) / there))
         return beta + room
+
+    def rooms(self, beta: Vector, down: bool) -> Iterator[Vector]:
+        """How far each dual may be moved, down or up, for three kinds of duals; the first kind that has enough room is moved, in
+        proportion to it: duals inside their box, then those of the side that has too much, then all."""
+        lower, upper = self.box
+        if down:
+            side, end = beta > 0.0, np.where(beta > 0.0, np.maximum(lower, 0.0), lower)
+        else:
+            side, end = beta < 0.0, np.where(beta < 0.0, np.minimum(upper, 0.0), upper)
+        room = np.where(np.isfinite(end), end - beta, 0.0)
+        yield room * ((lower < beta) & (beta < upper) & (beta != 0.0))
+        yield room * side
+        yield room
 
 
 def linear_classification(sides: Vector, cost: Vector, loss: str, bias: str, constant: float) -> LinearProblem:

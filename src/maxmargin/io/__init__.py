@@ -3,6 +3,7 @@
     read_table ── looks at the ending and the first line ──┬── read_csv ──────┐
                                                            ├── parse_parquet ─┴── columns: names, text, missing values
                                                            └── read_libsvm
+    open_rows                                files that are read in parts, as often as a fit asks for them
     write_table                              a table as CSV, LIBSVM text or Parquet
     save, load                               a model with its certificate, as safetensors (`model_file`, `values`, `soundness`)
     read_libsvm_model, write_libsvm_model    LIBSVM's own model files
@@ -24,15 +25,18 @@ from maxmargin.io.libsvm import read_libsvm
 from maxmargin.io.libsvm_model import is_libsvm_model, read_libsvm_model, write_libsvm_model
 from maxmargin.io.model_file import load, save
 from maxmargin.io.onnx_graph import register_onnx_converters, to_onnx
+from maxmargin.io.rows import RowFiles, open_rows
 from maxmargin.io.table import DataFileError, Table
 from maxmargin.io.write import write_table
 
 __all__ = [
     "Columns",
     "DataFileError",
+    "RowFiles",
     "Table",
     "is_libsvm_model",
     "load",
+    "open_rows",
     "read_csv",
     "read_libsvm",
     "read_libsvm_model",

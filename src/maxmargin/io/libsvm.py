@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import codecs
 import io
 import re
+from collections.abc import Iterator
 from itertools import islice
 from math import isfinite
 
@@ -11,7 +13,7 @@ import numpy as np
 from scipy.sparse import csr_matrix
 from sklearn.datasets import load_svmlight_file
 
-from maxmargin.io.bytes_and_text import read_bytes
+from maxmargin.io.bytes_and_text import open_bytes, read_bytes
 from maxmargin.io.table import DataFileError, FilePath, Table, integers_where_exact, printable, quoted
 
 CUT_OFF = " (the last line has no end: was the file cut off?)"
@@ -82,6 +84,25 @@ def parse_libsvm(content: bytes, path: FilePath, *, zero_based: bool | None = No
     _check_values(X, labels, content, path)
     X = _with_width(X, n_features, content, path)
     return Table(X, integers_where_exact(labels), None, printable(str(path)))
+
+
+def libsvm_parts(path: FilePath, zero_based: bool, n_features: int | None, n_bytes: int) -> Iterator[Table]:
+    """Read a LIBSVM file in parts of about `n_bytes` of text. The parts can differ in width if `n_features` is None."""
+    n_lines, rest = 0, b""
+    with open_bytes(path) as file:
+        while True:
+            piece = file.read(n_bytes)
+            content, newline, rest = (rest + piece).rpartition(b"\n") if piece else (rest, b"", b"")
+            content = (content + newline).removeprefix(codecs.BOM_UTF8) if n_lines == 0 else content + newline
+            if any(line.partition(b"#")[0].strip() for line in io.BytesIO(content)):
+                try:
+                    yield parse_libsvm(content, path, zero_based=zero_based, n_features=n_features)
+                except DataFileError as error:
+                    line = None if error.line is None else error.line + n_lines
+                    raise DataFileError(path, error.reason, line) from None
+            n_lines += content.count(b"\n")
+            if not piece:
+                return
 
 
 def _check_values(X: csr_matrix, labels: np.ndarray, content: bytes, path: FilePath) -> None:

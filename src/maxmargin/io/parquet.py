@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,25 @@ def parse_parquet(path: FilePath, reading: Reading) -> Table:
         raise DataFileError(path, f"not a Parquet file, or a damaged one ({str(error)[:200]})") from None
     if content.num_rows == 0:
         raise DataFileError(path, "the file has no samples")
+    return _table(content, reading, path, arrow)
+
+
+def parquet_parts(path: FilePath, reading: Reading, n_bytes: int) -> Iterator[Table]:
+    """Read a Parquet file in parts of about `n_bytes`."""
+    arrow, parquet = import_pyarrow()
+    with open_bytes(path):  # a missing file, a folder and a pipe are refused by name
+        pass
+    try:
+        with parquet.ParquetFile(path) as file:
+            n_rows = max(1, n_bytes // (8 * max(1, file.metadata.num_columns)))
+            for batch in file.iter_batches(batch_size=n_rows):
+                if batch.num_rows:
+                    yield _table(arrow.Table.from_batches([batch]), reading, path, arrow)
+    except (arrow.ArrowException, OSError) as error:
+        raise DataFileError(path, f"not a Parquet file, or a damaged one ({str(error)[:200]})") from None
+
+
+def _table(content: Any, reading: Reading, path: FilePath, arrow: Any) -> Table:
     layout = lay_out(content.column_names, content.num_columns, reading, path)
     columns = {
         j: _column(content, j, arrow, path) for j in range(content.num_columns) if j == layout.target or j in layout.features
