@@ -20,6 +20,7 @@ Gamma = float | Literal["scale", "auto"]
 CacheSize = float | Literal["auto"]
 ClassWeight = Mapping[Any, float] | Literal["balanced"] | None
 
+ApproximationName = Literal["nystroem"] | None
 BackendName = Literal["auto", "native", "reference"]
 SolverName = Literal[
     "auto", "block-smo", "smo-simple", "smo-all-pairs", "smo-platt", "dual-ascent", "qp", "subgradient", "lbfgs", "linear"

@@ -16,6 +16,7 @@ from maxmargin.estimators import validation
 from maxmargin.estimators.classifier import KernelClassifier
 from maxmargin.estimators.names import (
     AnyKernel,
+    ApproximationName,
     BackendName,
     CacheSize,
     CalibrationName,
@@ -28,8 +29,9 @@ from maxmargin.estimators.names import (
     SolverName,
     Strategy,
 )
+from maxmargin.estimators.nystroem import Approximable
 from maxmargin.estimators.parameters import store_parameters
-from maxmargin.formulations import make_loss
+from maxmargin.formulations import LinearProblem, linear_classification, make_loss
 from maxmargin.multiclass import JOINT_STRATEGY, STRATEGIES
 from maxmargin.samples import Samples
 from maxmargin.solution import Status
@@ -42,7 +44,7 @@ Vector = NDArray[np.float64]
 ROUNDING = 1e-12  # rounding error of a decision, relative to the sizes of the duals
 
 
-class SVC(KernelClassifier):
+class SVC(Approximable, KernelClassifier):
     r"""C-support vector classification, exact, with a duality-gap certificate.
 
     .. math:: \min_{w, b} \tfrac12 \lVert w \rVert^2 + \sum_i C_i \, \max(0, 1 - y_i (w \cdot \phi(x_i) + b))
@@ -117,6 +119,15 @@ class SVC(KernelClassifier):
         Start from the solution of the last fit if it had as many samples: for a path of C, or data that changed a little.
     calibration : {"sigmoid", "isotonic"}, default="sigmoid"
         The map from a decision to a probability: Platt's sigmoid, or isotonic regression, which needs thousands of samples.
+    approximation : {"nystroem"} or None, default=None
+        "nystroem": the machine is a sum over ``n_components`` landmarks, samples that are chosen at random (those that
+        :class:`sklearn.kernel_approximation.Nystroem` chooses with the same ``random_state``), and is trained as a linear machine
+        on as many features. The certificate is that of this problem, and `approximation_gap` bounds the distance from the exact
+        optimum. Several classes need ``multi_class="ovr"``.
+    n_components : int, default=1000
+        The number of landmarks.
+    polish : bool, default=False
+        Whether the exact solver goes on from the duals of the approximate machine, to the exact one.
 
     Attributes
     ----------
@@ -193,6 +204,9 @@ class SVC(KernelClassifier):
         backend: BackendName = "auto",
         warm_start: bool = False,
         calibration: CalibrationName = "sigmoid",
+        approximation: ApproximationName = None,
+        n_components: int = 1000,
+        polish: bool = False,
     ) -> None:
         store_parameters(locals())
 
@@ -206,6 +220,29 @@ class SVC(KernelClassifier):
         self._check_probability()
         if self.multi_class == JOINT_STRATEGY:
             self._check_joint_machine()
+        self._check_approximation(make_loss(self.loss).name, ("hinge", "squared_hinge"))
+        if self.approximation is not None and self.multi_class == JOINT_STRATEGY:
+            raise ValueError(f"multi_class={self.multi_class!r}: with approximation='nystroem' it must be 'ovo' or 'ovr'")
+        if self.approximation is not None and self.probability:
+            raise ValueError(
+                f"probability={self.probability!r}: a machine with approximation='nystroem' has no probabilities of its own "
+                "(use sklearn.calibration.CalibratedClassifierCV)"
+            )
+
+    def _linear_problems(self, targets: NDArray[np.intp], weights: Vector) -> list[LinearProblem]:
+        n_classes = len(self.classes_)
+        if n_classes > 2 and self.multi_class != "ovr":
+            raise ValueError(
+                f"multi_class={self.multi_class!r} with {n_classes} classes: the machines of approximation='nystroem' share "
+                "their landmarks, so it must be 'ovr'"
+            )
+        costs = float(self.C) * weights * self.class_weight_[targets]
+        positives, bias = [1] if n_classes == 2 else range(n_classes), "free" if self.fit_intercept else "none"
+        sides = (np.where(targets == positive, 1.0, -1.0) for positive in positives)
+        return [linear_classification(side, costs, make_loss(self.loss).name, bias, 1.0) for side in sides]
+
+    def _exact_start(self, beta: Vector, targets: NDArray[np.intp]) -> Vector:
+        return beta[np.argsort(targets, kind="stable")]  # the exact problem has the samples sorted by class
 
     def _check_joint_machine(self) -> None:
         machine, others = f"multi_class={self.multi_class!r}", "use multi_class='ovo' or 'ovr'"

@@ -15,6 +15,7 @@ from maxmargin.estimators.base import KernelMachine
 from maxmargin.estimators.callback_tree import with_callbacks
 from maxmargin.estimators.names import (
     AnyKernel,
+    ApproximationName,
     BackendName,
     CacheSize,
     FastSolverName,
@@ -22,8 +23,9 @@ from maxmargin.estimators.names import (
     RegressionLoss,
     RegressionSolverName,
 )
+from maxmargin.estimators.nystroem import Approximable
 from maxmargin.estimators.parameters import store_parameters
-from maxmargin.formulations import costs, make_loss
+from maxmargin.formulations import LinearProblem, costs, linear_regression, make_loss
 from maxmargin.samples import Samples
 from maxmargin.solvers import SOLVERS, Choice, Situation, Solver, SolverOptions, choose_solver
 from maxmargin.tasks import Fitted, NuTube, RegressionTask, Task, Tube
@@ -31,6 +33,7 @@ from maxmargin.training import Outcome
 
 Vector = NDArray[np.float64]
 
+LINEAR_LOSSES = ("epsilon_insensitive", "squared_epsilon_insensitive")
 FINITE = " and finite (a large C is a tube that hardly any sample leaves)"
 
 
@@ -58,7 +61,7 @@ class KernelRegression(RegressorMixin, KernelMachine):  # type: ignore[misc]
         return np.asarray(self._sums(X)[0, 0] + self.intercept_[0])
 
 
-class SVR(KernelRegression):
+class SVR(Approximable, KernelRegression):
     r"""Epsilon-support vector regression, exact, with a duality-gap certificate.
 
     .. math:: \min_{w, b} \tfrac12 \lVert w \rVert^2 + \sum_i C_i \, \max(0, |y_i - w \cdot \phi(x_i) - b| - \epsilon)
@@ -84,6 +87,8 @@ class SVR(KernelRegression):
         (``squared_epsilon_insensitive``), or the square up to a point and linear from there on (``huber_epsilon_insensitive``).
     sigma, fit_intercept, gap_tol, max_seconds, callbacks, solver, backend, warm_start
         As in :class:`SVC`; the solver is ``block-smo``, or ``linear`` for a linear kernel and more than 1024 samples.
+    approximation, n_components, polish, random_state
+        As in :class:`SVC`; ``random_state`` chooses the landmarks.
 
     Attributes
     ----------
@@ -134,6 +139,10 @@ class SVR(KernelRegression):
         solver: RegressionSolverName = "auto",
         backend: BackendName = "auto",
         warm_start: bool = False,
+        approximation: ApproximationName = None,
+        n_components: int = 1000,
+        polish: bool = False,
+        random_state: Any = None,
     ) -> None:
         store_parameters(locals())
 
@@ -142,6 +151,15 @@ class SVR(KernelRegression):
         validation.positive("epsilon", self.epsilon, zero_ok=True)
         validation.loss(self.loss, regression=True)
         super()._check_parameters()
+        self._check_approximation(make_loss(self.loss).regression_name, LINEAR_LOSSES)
+
+    def _linear_problems(self, targets: Vector, weights: Vector) -> list[LinearProblem]:
+        cost, loss = float(self.C) * weights, make_loss(self.loss).regression_name
+        bias = "free" if self.fit_intercept else "none"
+        return [linear_regression(targets, cost, float(self.epsilon), loss, bias, 1.0)]
+
+    def _exact_start(self, beta: Vector, targets: Vector) -> Vector:
+        return np.concatenate([np.maximum(beta, 0.0), np.minimum(beta, 0.0)])  # a variable for each side of the tube
 
     def _choose_solver(self, task: Task) -> tuple[Choice, SolverOptions | None]:
         situation = Situation(
