@@ -95,9 +95,9 @@ class LinearMachine(ShownInNotebooks, Portable, CallbackSupportMixin, BaseEstima
 
     def _train(self, X: Any, problems: Sequence[Problem], control: Control, tasks: CallbackTree) -> list[LinearMachineResult]:
         with control.running(), tasks.machine():
-            return self._solve(X, problems, control)
+            return self._solve_problems(X, problems, control)
 
-    def _solve(self, X: Any, problems: Sequence[Problem], control: Control) -> list[LinearMachineResult]:
+    def _solve_problems(self, X: Any, problems: Sequence[Problem], control: Control) -> list[LinearMachineResult]:
         joint = isinstance(problems[0], JointLinearProblem)
         l1 = getattr(self, "penalty", "l2") == "l1" and not joint
         rows = Columns(X) if l1 else Rows(X)
@@ -743,7 +743,7 @@ def train_folds(machine: LinearSVC, X: Any, y: NDArray[Any], weights: Sequence[V
         fold.__dict__.pop("feature_names_in_", None)
     costs = [fold._costs(labels, own) for fold, own in zip(folds, weights, strict=True)]
     problems = [fold._formulate(labels, own, bias, constant) for fold, own in zip(folds, costs, strict=True)]
-    results = iter(machine._solve(X, [one for some in problems for one in some], control))
+    results = iter(machine._solve_problems(X, [one for some in problems for one in some], control))
     for fold, some, own in zip(folds, problems, costs, strict=True):
         fold._keep_machines(some, [next(results) for _ in some], labels, own)
         fold._last, fold.calibration_ = None, ()
