@@ -13,16 +13,21 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 PYTHON_FOLDERS := src tests benchmarks docs examples fuzz
-CPP    := $(shell find native -name '*.?pp')
+CPP    := $(shell find native -name '*.?pp') $(shell find src -name '*.cu')
 NATIVE := $(shell find native -type f) CMakeLists.txt pyproject.toml
 
-.PHONY: demo test lint format format-check coverage types sanitize browser docs bench fuzz fuzz-files fuzz-faults pictures clean
+.PHONY: demo test test-gpu lint format format-check coverage types sanitize browser docs bench fuzz fuzz-files fuzz-faults pictures clean
 
 demo: $(VENV)/.installed
 	$(BIN)/maxmargin train
 
 test: $(VENV)/.installed lint types sanitize browser docs
 	$(BIN)/python -m pytest
+
+# The tests of the backend of cards, with torch, which is gigabytes. Without a card they run on torch's CPU device.
+test-gpu: $(VENV)/.installed
+	$(BIN)/pip install --quiet --editable '.[test,cuda]'
+	$(BIN)/python -m pytest tests/test_cuda.py tests/test_cuda_sources.py
 
 lint: $(VENV)/.installed format-check
 	$(BIN)/ruff check $(PYTHON_FOLDERS)

@@ -13,11 +13,11 @@ from sklearn.datasets import make_blobs
 from sklearn.model_selection import KFold, cross_val_predict, cross_val_score
 
 from maxmargin import SVC
-from maxmargin.backends import NativeBackend, ReferenceBackend
+from maxmargin.backends import InnerSolver, NativeBackend, ReferenceBackend
 from maxmargin.backends.native import gram as native_gram
 from maxmargin.gram import Gram, RowCache
 from maxmargin.multiclass import STRATEGIES, one_vs_rest_scores, votes
-from maxmargin.solvers import block_smo, crammer_singer
+from maxmargin.solvers import crammer_singer
 from tests import oracle
 
 Matrix = NDArray[np.float64]
@@ -132,8 +132,8 @@ def test_two_classes_have_one_decision_each_and_its_sign_is_the_class(strategy):
 @pytest.fixture
 def small_tiles(monkeypatch):
     """Working sets much smaller than the data, so that kernel rows are needed, and rows that are worth keeping."""
-    monkeypatch.setattr(block_smo, "TILE", 24)
-    monkeypatch.setattr(block_smo, "LARGEST_TILE", 0)
+    monkeypatch.setattr(InnerSolver, "tile", 24)
+    monkeypatch.setattr(InnerSolver, "largest_tile", 0)
     monkeypatch.setattr(crammer_singer, "SMALLEST", 24)
     monkeypatch.setattr(crammer_singer, "LARGEST", 24)
     monkeypatch.setattr(native_gram, "CHEAP_ENTRY", 0)

@@ -12,7 +12,6 @@ import maxmargin
 from maxmargin.backends.native import NativeBackend
 from maxmargin.backends.native.core import core
 from maxmargin.backends.native.inner import NativeSolver
-from maxmargin.solvers import block_smo
 
 N_SAMPLES, N_FEATURES = 6500, 45  # more than four tiles, and entries worth storing
 MACHINES: dict[str, Callable[..., Any]] = {
@@ -46,7 +45,7 @@ def tile_sizes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 @pytest.mark.parametrize("name", MACHINES)
 def test_stored_pools_reach_the_same_optimum(name: str, tile_sizes: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(block_smo, "LARGEST_TILE", 1600)  # so that the pools of this small problem are larger
+    monkeypatch.setattr(NativeSolver, "largest_tile", 1600)  # so that the pools of this small problem are larger
     X, y = data()
     tight: dict[str, Any] = {"gap_tol": 1e-5}
     stored = MACHINES[name](**tight).fit(X, y)

@@ -42,7 +42,9 @@ ROOMS = {
     "kernels": Room({"samples"}, {"numpy", "scipy", "sklearn"}),
     "gram": Room({"kernels", "samples"}, {"numpy"}),
     # who computes, and the loop that asks: no estimator, no label, no scikit-learn
-    "backends": Room({"_native", "formulations", "gram", "kernels", "samples"}, {"numpy", "scipy", "threadpoolctl"}),
+    "backends": Room(
+        {"_native", "formulations", "gram", "kernels", "samples"}, {"cuda", "numpy", "scipy", "threadpoolctl", "torch"}
+    ),
     "control": Room({"solution"}, set()),
     "solvers": Room(
         {"backends", "control", "formulations", "gram", "kernels", "primal_or_dual", "solution"}, {"clarabel", "numpy", "scipy"}

@@ -5,16 +5,32 @@ solver of working sets (`InnerSolver`). The outer loop of a solver asks them; th
 
     native      C++ (float32 and float64, dense and CSR), the default
     reference   NumPy, the readable twin and the test oracle
+    cuda        an NVIDIA card: torch for arrays, our own CUDA kernels
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from maxmargin.backends.base import NEVER, Backend, InnerSolver, Limit, TileResult
 from maxmargin.backends.native import NativeBackend
 from maxmargin.backends.point import MeasuredViolation, Part, Point, Violation
 from maxmargin.backends.reference import ReferenceBackend
 
-BACKENDS: dict[str, type[Backend]] = {"native": NativeBackend, "reference": ReferenceBackend}
+
+def make_cuda() -> Backend:
+    """The backend of cards, which is imported late: it needs torch."""
+    try:
+        from maxmargin.backends.cuda.backend import make_cuda_backend
+
+        return make_cuda_backend()
+    except ModuleNotFoundError as missing:
+        raise ModuleNotFoundError(
+            f"backend='cuda' needs the package {missing.name!r}: pip install 'maxmargin[cuda]', or use backend='auto'"
+        ) from missing
+
+
+BACKENDS: dict[str, Callable[[], Backend]] = {"native": NativeBackend, "reference": ReferenceBackend, "cuda": make_cuda}
 
 
 def make_backend(name: str) -> Backend:
@@ -40,4 +56,5 @@ __all__ = [
     "TileResult",
     "Violation",
     "make_backend",
+    "make_cuda",
 ]

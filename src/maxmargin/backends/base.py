@@ -49,6 +49,16 @@ class InnerSolver(ABC):
     """The solver of a working set, given its kernel matrix where that lies: a tile for the host, or whatever `Gram.tile` of the
     same backend returns."""
 
+    #: Variables of a working set that is one tile, and of the largest tile, which ends a float32 run.
+    tile: int = 1536
+    largest_tile: int = 3072
+    #: Whether a larger working set, a pool, is worth minimising tile by tile before the gradient of all variables is updated.
+    uses_pools: bool = True
+    #: Share of tol to which a tile is solved in the end: a smaller one needs fewer tiles, and more steps for each.
+    last_share: float = 0.1
+    #: Steps of one solve, so that an interrupt is seen within a fraction of a second.
+    steps_at_once: int = 150_000
+
     @abstractmethod
     def solve(self, tile: Any, part: Part, tolerance: float, limit: Limit) -> TileResult:
         """Minimise over one tile; the duals and the gradient of `part` are changed in place."""
@@ -85,7 +95,7 @@ class Backend(ABC):
     """Where numbers live and who computes them."""
 
     name: ClassVar[str]
-    inner: ClassVar[InnerSolver]
+    inner: InnerSolver
 
     @abstractmethod
     def evaluates(self, kernel: Kernel) -> bool:

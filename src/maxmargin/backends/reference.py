@@ -94,7 +94,7 @@ class ReferenceSolver(InnerSolver):
 
 class ReferenceBackend(Backend):
     name: ClassVar[str] = "reference"
-    inner: ClassVar[InnerSolver] = ReferenceSolver()
+    inner: InnerSolver = ReferenceSolver()
 
     def evaluates(self, kernel: Kernel) -> bool:
         return True

@@ -21,7 +21,7 @@ CacheSize = float | Literal["auto"]
 ClassWeight = Mapping[Any, float] | Literal["balanced"] | None
 
 ApproximationName = Literal["nystroem"] | None
-BackendName = Literal["auto", "native", "reference"]
+BackendName = Literal["auto", "native", "reference", "cuda"]
 SolverName = Literal[
     "auto", "block-smo", "smo-simple", "smo-all-pairs", "smo-platt", "dual-ascent", "qp", "subgradient", "lbfgs", "linear"
 ]

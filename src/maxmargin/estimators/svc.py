@@ -112,9 +112,9 @@ class SVC(Approximable, KernelClassifier):
         never predicted. ``decision_function`` gives the scores w_m . phi(x), and ``dual_coef_`` a row for each class. For two
         classes it gives the difference of the two scores, which is the decision of the binary machine with 2 C and
         ``fit_intercept=False``.
-    backend : {"auto", "native", "reference"}, default="auto"
-        The implementation that computes kernel values and solves tiles: compiled code (``native``, which is also "auto") or
-        NumPy.
+    backend : {"auto", "native", "reference", "cuda"}, default="auto"
+        The implementation that computes kernel values and solves tiles: compiled code (``native``, which is also "auto"),
+        NumPy, or an NVIDIA card (``pip install maxmargin[cuda]``).
     warm_start : bool, default=False
         Start from the solution of the last fit if it had as many samples: for a path of C, or data that changed a little.
     calibration : {"sigmoid", "isotonic"}, default="sigmoid"

@@ -6,7 +6,7 @@
         3. kernel rows of the variables that moved update the gradient of all
     until no variable violates the optimality conditions by more than tol
 
-A working set of at most TILE variables is a dense tile, minimised in one call of the backend. Where kernel rows are
+A small working set is a dense tile, minimised in one call of the backend, which says how large tiles are. Where kernel rows are
 computed anew each time they are needed, step 3 costs the most by far, so the working set of a large problem is a
 *pool* of many tiles, minimised over the pool alone; what its variables did to each other on the way there never reaches
 the rest of the problem, only where they ended. Where entries are expensive, the kernel matrix of a pool is stored, and
@@ -46,20 +46,18 @@ from maxmargin.gram import Gram
 from maxmargin.rounding import FLOAT32_ENTRY, LEAST_TOLERANCE, NEGATIVE_CURVATURE, POLISHED_VIOLATION, ROUNDED_ENTRY, TINY
 from maxmargin.solution import Solution, Status, Trace
 from maxmargin.solvers.job import Job
-from maxmargin.solvers.record import STEPS_AT_ONCE, Record
+from maxmargin.solvers.record import Record
 from maxmargin.solvers.separability import hulls_meet
 
 Vector = NDArray[np.float64]
 Indices = NDArray[np.int32]
 
-TILE = 1536  # variables of a working set that is one tile
 POOL_SHARE = 0.125  # size of a pool, as a share of all variables
 POOL_SHARE_IF_STORED = 0.3  # the same share where entries are expensive and the kernel matrix of a pool is stored
 POOL_PER_FREE = 2.0  # least size of a pool that is stored, in units of the number of free variables: it should hold all of them
 EXTRA_SHARE = 0.5  # variables added to a complete working set, as a share of it: those most likely to become violators next
 EXTRA_SHARE_OF_POOL = 100.0  # the same share for a pool: in effect no limit but the pool's own size
 EXTRA_SHARE_IF_CACHED = 0.05  # the same share where kernel rows are cached, so that another iteration costs little
-LARGEST_TILE = 3072  # variables of the tile that ends a float32 run, with those that rounding may have misplaced
 CORRECTION_RANGE = 500.0  # gradients are corrected in float64 once the violation is below this many times tol
 CHECKED_MEMBERS = 256  # members of a working set whose gradient is compared with the float64 one
 MOST_CORRECTIONS = 6  # corrections of a float32 run before it goes on in float64
@@ -76,14 +74,14 @@ MOST_TIGHTENINGS = 12  # times that tol is lowered because the gap is too large
 
 def solve(job: Job) -> Solution:
     problem, gram = job.problem, job.gram
-    beta = _start(problem, gram) if job.start is None else problem.feasible(job.start)
+    beta = _start(problem, gram, job.backend.inner.tile) if job.start is None else problem.feasible(job.start)
     near, gradient = (np.zeros(len(problem)), problem.linear) if job.known is None else job.known
     point = job.backend.place(problem, gram, near.copy(), gradient.copy())
     point.move(np.arange(len(problem), dtype=np.int32), beta)
     run = _Run(point, job.backend, job.stop, job.control)
     if gram.is_tile and problem.shift is None:
         status = _solve_whole(run)
-    elif len(problem) <= TILE and gram.dtype == np.float64:
+    elif len(problem) <= job.backend.inner.tile and gram.dtype == np.float64:
         status = _solve_one_tile(run, POLISHED_VIOLATION if np.isfinite(job.stop.tol) else None)
     else:
         status = run.iterate()
@@ -95,12 +93,12 @@ def solve(job: Job) -> Solution:
     return Solution(*found, f"{run.point.gram.dtype} kernel", run.point.up_to_date)
 
 
-def _start(problem: DualProblem, gram: Gram) -> Vector:
+def _start(problem: DualProblem, gram: Gram, tile: int) -> Vector:
     """The point to begin from. In problems with sums to keep, many variables end at a bound. A step of Frank and Wolfe's method
     from a few samples, which stand for all, tells which."""
     if problem.start is None:
         return np.zeros(len(problem))
-    if len(problem) <= TILE:
+    if len(problem) <= tile:
         return problem.start.copy()
     rng = np.random.default_rng(0)
     few = [
@@ -168,13 +166,13 @@ def solve_small(jobs: Sequence[Job]) -> dict[int, Solution]:
     A float32 tile suffices where rounding errors stay below tol: its entries are off by FLOAT32_ENTRY, independently, so the
     gradient is off by about FLOAT32_ENTRY |beta|.
     """
-    stop, control = jobs[0].stop, jobs[0].control
-    small = [i for i, job in enumerate(jobs) if len(job.problem) <= LARGEST_TILE and _batchable(job.problem)]
+    stop, control, inner = jobs[0].stop, jobs[0].control, jobs[0].backend.inner
+    small = [i for i, job in enumerate(jobs) if len(job.problem) <= inner.largest_tile and _batchable(job.problem)]
     if not small or not np.isfinite(stop.tol):
         return {}
     grams = [jobs[i].gram for i in small]
     exact = grams[0].dtype == np.float64
-    tolerance = stop.tol if exact else INNER_REDUCTION * stop.tol
+    tolerance = stop.tol if exact else inner.last_share * stop.tol
     joined = DualProblem.join([jobs[i].problem for i in small])
     ends = np.cumsum([len(jobs[i].problem) for i in small])
     beta, gradient = np.zeros(len(joined)), joined.linear.copy()
@@ -183,13 +181,13 @@ def solve_small(jobs: Sequence[Job]) -> dict[int, Solution]:
             beta[part] = jobs[i].problem.feasible(jobs[i].start)
             support = support_of(beta[part])
             add_to_gradient(jobs[i].problem, jobs[i].gram, gradient[part], support, beta[part][support])
-    results = jobs[0].backend.inner.solve_each(
+    results = inner.solve_each(
         grams,
         Part(joined, beta, gradient),
         ends,
         tolerance,
         POLISHED_VIOLATION if exact else tolerance,
-        Limit(control.steps_left(STEPS_AT_ONCE), min(control.seconds_left, NEVER)),
+        Limit(control.steps_left(inner.steps_at_once), min(control.seconds_left, NEVER)),
     )
     firsts = ends - np.diff(ends, prepend=0)
     levels = np.repeat([result.level for result in results], ends - firsts)
@@ -238,7 +236,8 @@ class _Run:
         self._entry_seconds: float | None = None
         gram = point.gram
         self._exact = gram.dtype == np.float64  # whether the gradient is exact where it decides anything
-        self._uses_pools = self.whole and gram.n_samples > 4 * TILE
+        self._inner = backend.inner
+        self._uses_pools = self.whole and self._inner.uses_pools and gram.n_samples > 4 * self._inner.tile
 
     # --- the loop -------------------------------------------------------------------------------------------------
 
@@ -281,13 +280,13 @@ class _Run:
     def _tile_size(self) -> int:
         """The size of the next tile: room for all free variables and as many others, as far as possible, because a tile with only
         some of many free variables takes very many small steps."""
-        return self._affordable(min(max(TILE, 2 * self.violation.n_free), LARGEST_TILE))
+        return self._affordable(min(max(self._inner.tile, 2 * self.violation.n_free), self._inner.largest_tile))
 
     def _pool_size(self) -> int:
         gram, n_free = self.point.gram, self.violation.n_free
-        size = max(2.0 * TILE, POOL_SHARE * gram.n_samples)
+        size = max(2.0 * self._inner.tile, POOL_SHARE * gram.n_samples)
         if self._stores_pools:
-            size = max(2.0 * TILE, POOL_PER_FREE * n_free, POOL_SHARE_IF_STORED * gram.n_samples * gram.expensive)
+            size = max(2.0 * self._inner.tile, POOL_PER_FREE * n_free, POOL_SHARE_IF_STORED * gram.n_samples * gram.expensive)
             size = min(size, gram.largest_pool)
         return self._affordable(int(size))
 
@@ -296,7 +295,9 @@ class _Run:
         """Whether the kernel matrix of a pool is stored: where entries are expensive; and where there are so many free variables
         that a tile cannot hold them, and moving them in parts would take very many steps."""
         gram = self.point.gram
-        return gram.largest_pool >= 2 * TILE and (gram.expensive or POOL_PER_FREE * self.violation.n_free > LARGEST_TILE)
+        return gram.largest_pool >= 2 * self._inner.tile and (
+            gram.expensive or POOL_PER_FREE * self.violation.n_free > self._inner.largest_tile
+        )
 
     def _affordable(self, size: int) -> int:
         """The given size of a working set, or a smaller one whose kernel matrix can be computed in the remaining time."""
@@ -315,7 +316,8 @@ class _Run:
         """The violation to which a working set is minimised. A working set is likely to be the last one if it holds all free
         variables and violators, most of its members are free, and the violation has just fallen fast."""
         last = complete and 2 * self.violation.n_free >= len(members) and self.violation.value <= FAST_FALL * self._last_violation
-        return INNER_REDUCTION * max(self.tol, (LAST_REDUCTION if last else 1.0) * self.violation.value)
+        reduction = INNER_REDUCTION * (LAST_REDUCTION if last else 1.0)
+        return max(self._inner.last_share * self.tol, reduction * self.violation.value)
 
     def _working_set(self, iteration: int) -> tuple[Indices, bool]:
         extra_share = EXTRA_SHARE_IF_CACHED if self.point.gram.remembers else EXTRA_SHARE
@@ -333,7 +335,7 @@ class _Run:
     def _minimise_over(self, members: Indices, part: Part, target: float) -> None:
         """Minimise over a working set, given as `part`, in place. A pool whose kernel matrix is stored is one large tile; another
         is minimised by this same loop."""
-        if len(members) <= LARGEST_TILE or not self._uses_pools:
+        if len(members) <= self._inner.largest_tile or not self._uses_pools:
             self.minimise(self._fill_tile(members, part.problem.shift), part, target)
             return
         point = self.point.pool(members, part, self._stores_pools and len(members) <= self.point.gram.largest_pool)
@@ -371,7 +373,7 @@ class _Run:
             self._exact = self.violation.value + 2.0 * error <= self.tol
             return self._exact or self._improve(members, self._target(members, complete))
         self._corrections += 1
-        most = self._pool_size() if self._uses_pools else LARGEST_TILE
+        most = self._pool_size() if self._uses_pools else self._inner.largest_tile
         members, complete = self._choose(most, iteration, 0.0)
         members = self.point.band(members, self.violation, 2.0 * (self.tol + SAFETY * error))
         if not complete or len(members) > most or self._corrections > MOST_CORRECTIONS:
@@ -379,17 +381,17 @@ class _Run:
             return True
         part = replace(self.point.take(members), gradient=self.point.exact(members))
         before = part.beta.copy()
-        self._minimise_over(members, part, INNER_REDUCTION * max(self.tol, INNER_REDUCTION * self.violation.value))
+        self._minimise_over(members, part, max(self._inner.last_share * self.tol, INNER_REDUCTION**2 * self.violation.value))
         self._move(members, part.beta)
         self.point.correct(members, part.gradient)
         off = FLOAT32_ENTRY * float(np.linalg.norm(part.beta - before)) * self.largest_diagonal
         self._exact = off <= NEGLIGIBLE_VIOLATION * self.tol
         return True
 
-    def minimise(self, tile: object, part: Part, tolerance: float, at_most: int = STEPS_AT_ONCE) -> int:
+    def minimise(self, tile: object, part: Part, tolerance: float, at_most: int | None = None) -> int:
         """Solve a tile in place; return the number of steps."""
-        limit = Limit(self.control.steps_left(at_most), min(self.control.seconds_left, NEVER))
-        result = self.backend.inner.solve(tile, part, tolerance, limit)
+        limit = Limit(self.control.steps_left(at_most or self._inner.steps_at_once), min(self.control.seconds_left, NEVER))
+        result = self._inner.solve(tile, part, tolerance, limit)
         self.steps += result.steps
         self.control.steps += result.steps
         self.lowest_curvature = min(self.lowest_curvature, result.lowest_curvature)

@@ -47,7 +47,7 @@ WORTH_SETTING_THREADS = 1_000_000
 
 class NativeBackend(Backend):
     name: ClassVar[str] = "native"
-    inner: ClassVar[InnerSolver] = NativeSolver()
+    inner: InnerSolver = NativeSolver()
 
     def evaluates(self, kernel: Kernel) -> bool:
         return knows(kernel)

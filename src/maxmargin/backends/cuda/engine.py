@@ -1,0 +1,52 @@
+"""The contract of an engine: kernel sums and kernel values of packed samples, and a solver of tiles that lie where they do."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import torch
+
+from maxmargin.backends.base import InnerSolver
+from maxmargin.backends.cuda.packing import Packed
+from maxmargin.kernels import FEW_FEATURES_IN_FLOAT32, NamedKernel
+
+#: The kernels that engines know, and the number about two samples that each is a function of.
+PAIRINGS = {
+    "linear": "DOT",
+    "poly": "DOT",
+    "sigmoid": "DOT",
+    "rbf": "SQUARED",
+    "exponential": "SQUARED",
+    "matern32": "SQUARED",
+    "laplacian": "ABSOLUTE",
+}
+
+
+def pairing_of(kernel: NamedKernel, samples: Packed) -> str:
+    """DOT, SQUARED or ABSOLUTE. In float32, squared distances of samples with many features come from dot products, which is
+    faster and precise enough; in float64 they come from differences."""
+    from_products = samples.table.dtype == torch.float32 and len(samples.table) > FEW_FEATURES_IN_FLOAT32
+    pairing = PAIRINGS[kernel.name]
+    return "DOT" if pairing == "SQUARED" and from_products else pairing
+
+
+class Engine(ABC):
+    device: torch.device
+    inner: InnerSolver
+
+    @abstractmethod
+    def sums(self, kernel: NamedKernel, queries: Packed, support: Packed, weights: torch.Tensor) -> torch.Tensor:
+        """sums[m, q] = sum of weights[m, s] k(support_s, query_q), in float64 from entries in the arithmetic of the samples."""
+
+    @abstractmethod
+    def additions(self, n_support: int) -> int:
+        """How many additions follow each other in such a sum."""
+
+    @abstractmethod
+    def values(self, kernel: NamedKernel, first: Packed, second: Packed) -> torch.Tensor:
+        """k(a, b), a row for each sample of the first set. Rows are padded with finite values to the width of the second set."""
+
+    @abstractmethod
+    def tile(self, matrix: torch.Tensor, n: int) -> Any:
+        """A square matrix of `values` as a tile for `inner`."""

@@ -1,0 +1,219 @@
+"""The kernel matrix of samples on a device: entries computed by an engine when they are needed, or a precomputed matrix."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from copy import copy
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from maxmargin.backends.cuda.engine import Engine
+from maxmargin.backends.cuda.packing import Packed, pack, padded, upload, upload_rows
+from maxmargin.backends.native.packing import centre_for, linear_sums
+from maxmargin.gram import ExactSums, Gram, rounding_of_sums
+from maxmargin.kernels import Kernel, NamedKernel
+from maxmargin.rounding import UNIT_ROUNDOFF
+from maxmargin.samples import MatrixSamples, Samples
+
+Vector = NDArray[np.float64]
+Matrix = NDArray[np.float64]
+Indices = NDArray[np.int32]
+
+DTYPES = {np.dtype(np.float32): torch.float32, np.dtype(np.float64): torch.float64}
+
+
+class TrainingSet(ABC):
+    """A training set, and what is made of it once for all parts of its kernel matrix."""
+
+    #: Whether the whole kernel matrix is in memory.
+    stored: ClassVar[bool] = False
+
+    def __init__(self, engine: Engine, kernel: Kernel, samples: Samples) -> None:
+        self.engine, self.kernel, self.samples = engine, kernel, samples
+
+    @abstractmethod
+    def sums(self, dtype: torch.dtype, rows: torch.Tensor, weights: torch.Tensor, at: torch.Tensor | None) -> torch.Tensor:
+        """weights @ K[rows, at] (None: at all samples) in float64, from entries in the given arithmetic."""
+
+    @abstractmethod
+    def values(self, dtype: torch.dtype, rows: torch.Tensor, columns: torch.Tensor) -> torch.Tensor:
+        """K[rows, columns] in the given arithmetic; the rows are padded with finite values."""
+
+    @abstractmethod
+    def doubt(self, rows: Indices, weights: Matrix, at: Indices) -> Matrix | float:
+        """A bound on the rounding errors of `sums` in float64."""
+
+    @cached_property
+    def diagonal(self) -> Vector:
+        return np.ones(len(self.samples)) if self.kernel.shift_invariant else self.samples.diagonal(self.kernel)
+
+
+class Features(TrainingSet):
+    """Samples with features, copied to the device: kernel entries are computed when they are needed."""
+
+    kernel: NamedKernel
+
+    def sums(self, dtype: torch.dtype, rows: torch.Tensor, weights: torch.Tensor, at: torch.Tensor | None) -> torch.Tensor:
+        everyone = self._packed(dtype)
+        return self.engine.sums(self.kernel, everyone if at is None else everyone.take(at), everyone.take(rows), weights)
+
+    def values(self, dtype: torch.dtype, rows: torch.Tensor, columns: torch.Tensor) -> torch.Tensor:
+        everyone = self._packed(dtype)
+        return self.engine.values(self.kernel, everyone.take(rows), everyone.take(columns))
+
+    def doubt(self, rows: Indices, weights: Matrix, at: Indices) -> Matrix | float:
+        additions = self.engine.additions(len(rows))
+        return rounding_of_sums(self.kernel, self.samples.n_terms, self._sizes, rows, weights, at, additions)
+
+    @cached_property
+    def _sizes(self) -> Vector | float:
+        return 1.0 if self.kernel.shift_invariant else self.samples.sizes(self.kernel)
+
+    def _packed(self, dtype: torch.dtype) -> Packed:
+        return self._single if dtype == torch.float32 else self._double
+
+    @cached_property
+    def _single(self) -> Packed:
+        centre = centre_for(self.kernel, self.samples, np.dtype(np.float32))
+        return pack(self._rows, torch.float32, centre)
+
+    @cached_property
+    def _double(self) -> Packed:
+        """The samples as they were given: distances come from differences, which need no centre."""
+        return pack(self._rows, torch.float64, self.samples.centre)
+
+    @cached_property
+    def _rows(self) -> torch.Tensor:
+        return upload_rows(self.samples, self.engine.device)
+
+
+class Stored(TrainingSet):
+    """A whole kernel matrix, copied to the device in float64: a precomputed one, or one of a grid, whose entries are off by up to
+    `rounding`."""
+
+    stored: ClassVar[bool] = True
+
+    def __init__(self, engine: Engine, kernel: Kernel, samples: MatrixSamples, rounding: float = 0.0) -> None:
+        super().__init__(engine, kernel, samples)
+        self.rounding = rounding
+
+    def sums(self, dtype: torch.dtype, rows: torch.Tensor, weights: torch.Tensor, at: torch.Tensor | None) -> torch.Tensor:
+        some = self._matrix[rows].to(dtype).double()
+        return weights.double() @ (some if at is None else some[:, at])
+
+    def values(self, dtype: torch.dtype, rows: torch.Tensor, columns: torch.Tensor) -> torch.Tensor:
+        values = torch.zeros(len(rows), padded(len(columns)), dtype=dtype, device=self.engine.device)
+        values[:, : len(columns)] = self._matrix[rows][:, columns]
+        return values
+
+    def doubt(self, rows: Indices, weights: Matrix, at: Indices) -> Matrix | float:
+        unit = self.rounding + len(rows) * UNIT_ROUNDOFF
+        return np.asarray(unit * self.samples.largest_entry() * np.abs(weights).sum(axis=1, keepdims=True))
+
+    @cached_property
+    def _matrix(self) -> torch.Tensor:
+        matrix, index = upload(self.samples.X, self.engine.device).double(), self.samples.index
+        return matrix if index is None else matrix[upload(index, self.engine.device)][:, upload(index, self.engine.device)]
+
+
+class DeviceGram(Gram):
+    """The matrix of a training set on a device, in float32 or float64."""
+
+    def __init__(self, training_set: TrainingSet, dtype: np.dtype[Any], segments: tuple[int, ...]) -> None:
+        self.kernel, self.dtype, self.device = training_set.kernel, np.dtype(dtype), training_set.engine.device
+        self._training_set, self._segments = training_set, segments
+        self._members: torch.Tensor | None = None  # the samples of the variables; None: all of them, in order
+
+    def __len__(self) -> int:
+        return self._segments[-1] if self._members is None else len(self._members)
+
+    @property
+    def remembers(self) -> bool:
+        return self._training_set.stored
+
+    @property
+    def is_tile(self) -> bool:  # type: ignore[override]
+        return self._training_set.stored and len(self) == self._segments[-1]
+
+    @property
+    def samples(self) -> Samples:
+        samples = self._training_set.samples
+        return samples if self._members is None else samples.take(self._members.cpu().numpy())
+
+    def at(self, variables: Indices | torch.Tensor) -> torch.Tensor:
+        """The samples of some variables, as places in the training set."""
+        places = variables if isinstance(variables, torch.Tensor) else upload(variables, self.device)
+        return places if self._members is None else self._members[places]
+
+    # --- on the device --------------------------------------------------------------------------------------------
+
+    def sums(self, rows: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
+        """weights @ K[rows, :], in float64 from entries in the arithmetic of the matrix."""
+        return self._training_set.sums(DTYPES[self.dtype], self.at(rows), weights, self._members)
+
+    def exact(self, rows: torch.Tensor, weights: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
+        """weights @ K[rows, at], every entry computed anew in float64 from the samples alone."""
+        return self._training_set.sums(torch.float64, self.at(rows), weights, self.at(at))
+
+    # --- the contract ---------------------------------------------------------------------------------------------
+
+    def tile(self, members: Indices, shift: Vector | None = None) -> Any:
+        chosen = self.at(members)
+        matrix = self._training_set.values(DTYPES[self.dtype], chosen, chosen)
+        if shift is not None:
+            matrix.diagonal().add_(upload(shift, self.device))
+        return self._training_set.engine.tile(matrix, len(members))
+
+    def block(self, rows: Indices, columns: Indices) -> NDArray[Any]:
+        values = self._training_set.values(DTYPES[self.dtype], self.at(rows), self.at(columns))
+        return np.array(values[:, : len(columns)].cpu().numpy())
+
+    def diagonal(self) -> Vector:
+        diagonal = self._training_set.diagonal
+        return diagonal if self._members is None else diagonal[self._members.cpu().numpy()]
+
+    def accumulate(self, rows: Indices, weights: Matrix, out: Matrix) -> None:
+        out += self.sums(upload(rows, self.device), upload(weights, self.device)).cpu().numpy()
+
+    def exact_sums(self, rows: Indices, weights: Matrix, at: Indices) -> ExactSums:
+        samples = self._training_set.samples
+        if self.kernel.explicit:  # products of two factors, which the host adds without rounding errors
+            rows, at = self._on_host(rows), self._on_host(at)
+            _, offset, values, terms = linear_sums(samples, rows, weights, at)
+            n_terms = len(rows) + samples.shape[1]
+            doubt = UNIT_ROUNDOFF * np.abs(values) + 2.0 * (n_terms * UNIT_ROUNDOFF) ** 2 * terms
+            return ExactSums(values, doubt, (float(offset[0]), float(offset[1])))
+        if not len(rows) or not len(at):
+            return ExactSums(np.zeros((len(weights), len(at))), 0.0)
+        values = self.exact(*(upload(some, self.device) for some in (rows, weights, at))).cpu().numpy()
+        return ExactSums(values, self._training_set.doubt(self._on_host(rows), weights, self._on_host(at)))
+
+    def _on_host(self, variables: Indices) -> Indices:
+        """Like `at`, on the host."""
+        return variables if self._members is None else self.at(variables).cpu().numpy().astype(np.int32)
+
+    def subset(self, members: Indices) -> DeviceGram:
+        return self._over(self.at(members))
+
+    def restrict(self, segments: tuple[int, ...]) -> DeviceGram:
+        edges = self._segments
+        return self._over(torch.cat([torch.arange(edges[s], edges[s + 1], device=self.device) for s in segments]))
+
+    def _over(self, members: torch.Tensor) -> DeviceGram:
+        part = copy(self)
+        part._members = members
+        return part
+
+    def in_float64(self) -> DeviceGram:
+        if self.dtype == np.float64:
+            return self
+        wide = DeviceGram(self._training_set, np.dtype(np.float64), self._segments)
+        wide._members = self._members
+        return wide
+
+    def release(self) -> None:
+        """Nothing to do: there is no cache."""

@@ -1,0 +1,348 @@
+"""The backend of cards. Where there is a card it is tested; elsewhere the same outer loop runs on torch's CPU device, with kernel
+values by `plain` and tiles solved on the host."""
+
+# ruff: noqa: E402 (what follows needs torch, which may be missing)
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+
+torch = pytest.importorskip("torch")
+
+import maxmargin.backends as backends
+from maxmargin import SVC, SVCCV, SVR, KernelRegressor, NuSVC, NuSVR, OneClassSVM
+from maxmargin.backends import Limit, Part, ReferenceBackend
+from maxmargin.backends.cuda import backend as module
+from maxmargin.backends.cuda.backend import DeviceBackend
+from maxmargin.backends.cuda.packing import pack
+from maxmargin.backends.cuda.plain import PlainEngine
+from maxmargin.formulations import DualProblem
+from maxmargin.gram import BlockGram, DoubledGram
+from maxmargin.kernels import RBF, Exponential, Laplacian, Linear, Matern32, Polynomial, Sigmoid
+from maxmargin.samples import DenseSamples
+
+HAS_CARD = torch.cuda.is_available()
+needs_card = pytest.mark.skipif(not HAS_CARD, reason="no card")
+KERNELS = [
+    Linear(),
+    Polynomial(degree=3, gamma=0.2, coef0=1.0),
+    Polynomial(degree=2.5, gamma=0.01, coef0=9.0),
+    Sigmoid(gamma=0.05),
+    RBF(gamma=0.1),
+    Exponential(gamma=0.3),
+    Matern32(gamma=0.3),
+    Laplacian(gamma=0.1),
+]
+FLOAT32, FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
+
+
+def make_device_backend() -> DeviceBackend:
+    return module.make_cuda_backend() if HAS_CARD else DeviceBackend(PlainEngine(torch.device("cpu")))
+
+
+@pytest.fixture(autouse=True)
+def on_some_device(monkeypatch):
+    """Run backend="cuda" on the CPU device where there is no card."""
+    monkeypatch.setitem(backends.BACKENDS, "cuda", make_device_backend)
+
+
+def make_data(n: int, d: int = 5, n_classes: int = 2, seed: int = 0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d))
+    target = np.sin(2.0 * X[:, 0]) + X[:, 1] ** 2 + 0.3 * rng.normal(size=n)
+    return X, np.digitize(target, np.quantile(target, np.arange(1, n_classes) / n_classes)), target
+
+
+# --- kernel values and sums -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: f"{kernel.name}-{getattr(kernel, 'degree', '')}")
+@pytest.mark.parametrize("dtype", [FLOAT32, FLOAT64], ids=str)
+@pytest.mark.parametrize(("n", "q", "d"), [(130, 70, 3), (33, 300, 40)])
+def test_values_and_sums_are_those_of_the_kernel(kernel, dtype, n, q, d):
+    rng = np.random.default_rng(1)
+    A, B, weights = rng.normal(size=(n, d)), rng.normal(size=(q, d)), rng.normal(size=(5, n))
+    engine = make_device_backend()._engine
+    kind = torch.float32 if dtype == FLOAT32 else torch.float64
+    first, second = (pack(torch.tensor(some, device=engine.device), kind, None) for some in (A, B))
+    exact, unit = kernel.exact_block(B, A), 1e-5 if dtype == FLOAT32 else 1e-13
+    values = engine.values(kernel, second, first)
+    assert torch.isfinite(values).all()
+    np.testing.assert_allclose(values[:, :n].cpu().numpy(), exact, atol=unit * np.abs(exact).max())
+    for rows in (weights, weights[:1]):
+        sums = engine.sums(kernel, second, first, torch.tensor(rows, device=engine.device)).cpu().numpy()
+        np.testing.assert_allclose(sums, rows @ exact.T, atol=unit * float((np.abs(rows) @ np.abs(exact).T).max()))
+
+
+@pytest.mark.parametrize("kernel", [RBF(gamma=0.1), Polynomial(gamma=0.1, coef0=1.0), Linear()], ids=lambda kernel: kernel.name)
+@pytest.mark.parametrize("doubled", [False, True])
+def test_the_matrix_is_that_of_the_host(kernel, doubled):
+    X, *_ = make_data(200)
+    samples, segments = DenseSamples(X), (0, 120, 200)
+    matrices = [
+        make_device_backend().gram(kernel, samples, FLOAT64, 0, segments),
+        BlockGram(kernel, samples, 0, segments),
+    ]
+    rng = np.random.default_rng(2)
+    for part in (
+        lambda gram: gram,
+        lambda gram: gram.restrict((1,)),
+        lambda gram: gram.subset(np.arange(7, 90, 3, dtype=np.int32)),
+    ):
+        device, host = (DoubledGram(part(gram)) if doubled else part(gram) for gram in matrices)
+        assert len(device) == len(host)
+        rows, at = rng.choice(len(host), 9).astype(np.int32), rng.choice(len(host), 11).astype(np.int32)
+        weights = rng.normal(size=(2, 9))
+        np.testing.assert_allclose(device.block(rows, at), host.block(rows, at), rtol=1e-12)
+        np.testing.assert_allclose(device.diagonal(), host.diagonal(), rtol=1e-12)
+        sums = [np.zeros((2, len(host))) for _ in range(2)]
+        for gram, out in zip((device, host), sums, strict=True):
+            gram.accumulate(rows, weights, out)
+        np.testing.assert_allclose(*sums, atol=1e-10)
+        exact, expected = device.exact_sums(rows, weights, at), host.exact_sums(rows, weights, at)
+        assert (np.abs(exact.values - expected.values) <= exact.error + expected.error).all()
+        assert np.max(exact.error) < 1e-10
+
+
+# --- the point --------------------------------------------------------------------------------------------------------
+
+
+def make_problems(n: int) -> dict[str, DualProblem]:
+    side = np.where(np.arange(n) % 3 == 0, 1.0, -1.0)
+    lower, upper = np.where(side > 0, 0.0, -1.0), np.where(side > 0, 1.0, 0.0)
+    lower[5] = upper[5] = 0.0  # a sample without weight
+    without_end = DualProblem(-side, np.where(side > 0, 0.0, -np.inf), np.where(side > 0, np.inf, 0.0))
+    return {
+        "hinge": DualProblem(-side, lower, upper),
+        "no intercept": DualProblem(-side, lower, upper, coupled=False),
+        "squared hinge": DualProblem(-side, without_end.lower, without_end.upper, shift=np.full(n, 0.3)),
+        "rounded hinge": DualProblem(-side, lower, upper, shift=np.full(n, 0.3)),
+        "two groups": DualProblem(np.zeros(n), np.zeros(n), np.ones(n), split=n // 3),
+        "hard margin": without_end,
+    }
+
+
+@pytest.mark.parametrize("name", make_problems(60))
+def test_a_point_answers_as_that_of_the_host(name):
+    X, *_ = make_data(60)
+    problem, samples, kernel = make_problems(60)[name], DenseSamples(X), RBF(gamma=0.2)
+    rng = np.random.default_rng(3)
+    finite_lower, finite_upper = np.maximum(problem.lower, -2.0), np.minimum(problem.upper, 2.0)
+    beta = rng.uniform(finite_lower, finite_upper)
+    beta[::4], beta[1::4] = problem.lower[::4], problem.upper[1::4]
+    beta[~np.isfinite(beta)] = 0.5
+    beta = np.clip(beta, problem.lower, problem.upper)
+    device, reference = make_device_backend(), ReferenceBackend()
+    points = [
+        backend.place(problem, backend.gram(kernel, samples, FLOAT64, 0, (0, 60)), np.zeros(60), problem.linear.copy())
+        for backend in (device, reference)
+    ]
+    everything = np.arange(60, dtype=np.int32)
+    for point in points:
+        assert point.move(everything, beta)
+        assert not point.move(everything[:9], beta[:9])
+    here, there = points
+    measured = [point.measure() for point in points]
+    assert measured[0].n_free == measured[1].n_free
+    np.testing.assert_allclose(measured[0].value, measured[1].value, rtol=1e-10)
+    np.testing.assert_allclose(measured[0].levels, measured[1].levels, rtol=1e-10)
+    np.testing.assert_allclose(here.gap(measured[0]), there.gap(measured[1]), rtol=1e-9)
+    np.testing.assert_allclose(here.sums(), there.sums(), rtol=1e-10)
+    np.testing.assert_allclose(here.exact(everything), there.exact(everything), atol=1e-12)
+    np.testing.assert_array_equal(here.band(everything[:3], measured[0], 0.3), there.band(everything[:3], measured[1], 0.3))
+    for size, share in ((60, 0.2), (60, 100.0)):
+        chosen = [point.choose(one, 0.1, size, share, 0) for point, one in zip(points, measured, strict=True)]
+        assert chosen[0][1]
+        assert chosen[1][1]
+        np.testing.assert_array_equal(chosen[0][0], chosen[1][0])
+    some, complete = here.choose(measured[0], 0.1, 12, 0.0, 0)
+    assert not complete
+    assert 8 <= len(some) <= 16
+    assert np.isin(some, everything).all()
+    pools = [point.pool(everything[10:40], point.take(everything[10:40]), False) for point in points]
+    np.testing.assert_allclose(pools[0].collect().gradient, pools[1].collect().gradient, atol=1e-12)
+    here.correct(everything[:2], np.array([7.0, 8.0]))
+    assert here.take(everything[:3]).gradient[:2].tolist() == [7.0, 8.0]
+    np.testing.assert_allclose(here.in_float64().collect().gradient, there.in_float64().collect().gradient, atol=1e-12)
+
+
+# --- tiles ------------------------------------------------------------------------------------------------------------
+
+
+@needs_card
+@pytest.mark.parametrize("name", ["hinge", "no intercept", "squared hinge", "rounded hinge", "two groups"])
+@pytest.mark.parametrize("n", [2, 60, 1500, 2500])
+@pytest.mark.parametrize("dtype", [FLOAT32, FLOAT64], ids=str)
+def test_a_tile_is_solved_on_the_card(name, n, dtype, monkeypatch):
+    monkeypatch.setattr("maxmargin.backends.cuda.card.MOST_ON_HOST", 0)
+    X, *_ = make_data(n)
+    problem = make_problems(n)[name] if n > 5 else DualProblem(np.array([-1.0, 1.0]), np.array([0.0, -1.0]), np.array([1.0, 0.0]))
+    gram = make_device_backend().gram(RBF(gamma=0.2), DenseSamples(X), dtype, 0, (0, n))
+    beta = 0.5 * np.minimum(problem.upper, 1.0) if name == "two groups" and n > 5 else np.zeros(n)
+    everything = np.arange(n, dtype=np.int32)
+    tile = gram.tile(everything, problem.shift)
+    gradient = problem.linear.copy()
+    gram.accumulate(everything, beta[None], gradient[None])
+    part = Part(problem, beta.copy(), gradient)
+    result = make_device_backend().inner.solve(tile, part, 1e-4, Limit(300_000))
+    assert result.violation <= 1e-4
+    assert (problem.lower <= part.beta).all()
+    assert (part.beta <= problem.upper).all()
+    for group in problem.groups:
+        assert abs(part.beta[group].sum() - beta[group].sum()) < 1e-9
+    again = part.beta @ gram.block(everything, everything).astype(np.float64) + problem.linear
+    again += 0.0 if problem.shift is None else problem.shift * part.beta
+    assert problem.violation(part.beta, again) <= (2e-4 if dtype == FLOAT32 else 1.001e-4)
+
+
+# --- machines ---------------------------------------------------------------------------------------------------------
+
+X, y, target = make_data(700)
+_, of_four, _ = make_data(700, n_classes=4)
+MACHINES = {
+    "rbf": (SVC(), y),
+    "large C": (SVC(C=1000.0), y),
+    "linear": (SVC(kernel="linear"), y),
+    "polynomial": (SVC(kernel="poly", coef0=1.0), y),
+    "laplacian": (SVC(kernel="laplacian"), y),
+    "exponential": (SVC(kernel="exponential"), y),
+    "squared hinge": (SVC(loss="squared_hinge"), y),
+    "hard margin": (SVC(C=np.inf, gamma=9.0), y),
+    "no intercept": (SVC(fit_intercept=False), y),
+    "one against one": (SVC(decision_function_shape="ovo"), of_four),
+    "one against the rest": (SVC(multi_class="ovr"), of_four),
+    "all classes at once": (SVC(multi_class="crammer_singer"), of_four),
+    "regression": (SVR(), target),
+    "nu": (NuSVC(nu=0.4), y),
+    "nu regression": (NuSVR(), target),
+    "one class": (OneClassSVM(nu=0.2), None),
+}
+
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_machines_reach_the_optimum_of_the_host(name):
+    machine, targets = MACHINES[name]
+    there, here = (clone(machine).set_params(gap_tol=1e-6, backend=backend).fit(X, targets) for backend in ("native", "cuda"))
+    proof, expected = here.certificate_, there.certificate_
+    assert here.status_.converged
+    assert proof.meets(machine.tol, 1e-6)
+    assert abs(proof.dual - expected.dual) <= 2.1e-6 * abs(expected.primal)
+    answer = "predict" if isinstance(machine, SVR | NuSVR) else "decision_function"
+    on_device = getattr(here, answer)(X)
+    np.testing.assert_allclose(on_device, getattr(here.set_params(backend="native"), answer)(X), atol=1e-9)
+
+
+def test_large_problems_end_in_float32_with_an_exact_gradient():
+    features, labels, _ = make_data(5000, seed=1)
+    there, here = (SVC(C=10.0, backend=name).fit(features.astype(np.float32), labels) for name in ("native", "cuda"))
+    assert here.status_.converged
+    assert here.arithmetic_ == "float32 kernel"
+    assert abs(here.certificate_.dual - there.certificate_.dual) <= here.certificate_.gap + there.certificate_.gap
+    assert (here.predict(features) == there.predict(features)).mean() > 0.998
+
+
+@pytest.mark.parametrize(
+    "machine", [SVC(kernel="precomputed"), SVC(kernel="precomputed", C=np.inf)], ids=["hinge", "hard margin"]
+)
+def test_precomputed_matrices(machine):
+    K = RBF(gamma=2.0).block(X, X)
+    there, here = (clone(machine).set_params(backend=name).fit(K[:600, :600], of_four[:600]) for name in ("native", "cuda"))
+    assert here.status_.converged
+    np.testing.assert_allclose(here.certificate_.dual, there.certificate_.dual, rtol=1e-3)
+    np.testing.assert_allclose(here.decision_function(K[600:, :600]), there.decision_function(K[600:, :600]), atol=0.02)
+
+
+def test_sparse_samples_become_dense_rows():
+    features = np.where(np.abs(X) < 1.0, 0.0, X)
+    dense, sparse = (SVC(backend="cuda").fit(some, y) for some in (features, sp.csr_array(features)))
+    np.testing.assert_allclose(dense.certificate_.dual, sparse.certificate_.dual, rtol=1e-6)
+    np.testing.assert_allclose(dense.decision_function(features), sparse.decision_function(sp.csr_array(features)), atol=1e-4)
+
+
+@pytest.mark.parametrize("solver", ["dual-ascent", "qp", "lbfgs"])
+def test_other_solvers_use_the_matrix_on_the_device(solver):
+    if solver == "qp":
+        pytest.importorskip("clarabel")
+    machine = SVC(kernel="linear", loss="squared_hinge", solver=solver, C=0.1)
+    there, here = (machine.set_params(backend=name).fit(X[:80], y[:80]).certificate_.primal for name in ("native", "cuda"))
+    np.testing.assert_allclose(here, there, rtol=1e-3)
+
+
+def test_kernel_regression():
+    there, here = (KernelRegressor(backend=name).fit(X, target).predict(X) for name in ("native", "cuda"))
+    np.testing.assert_allclose(here, there, atol=1e-5)
+
+
+@pytest.mark.parametrize("targets", [y, of_four], ids=["two classes", "four classes"])
+def test_grids(targets):
+    there, here = (
+        SVCCV(Cs=[0.1, 1.0, 10.0], gammas=[0.1, 1.0], cv=3, backend=name).fit(X, targets) for name in ("native", "cuda")
+    )
+    np.testing.assert_allclose(here.cv_results_["mean_test_score"], there.cv_results_["mean_test_score"], atol=0.003)
+    assert max(here.cv_results_[f"split{k}_relative_gap"].max() for k in range(3)) < 1e-3
+
+
+def test_support_vectors_stay_on_the_device(monkeypatch):
+    model, other = (SVC(gamma=gamma, backend="cuda").fit(X, y) for gamma in (0.1, 1.0))
+    module._RESIDENTS.clear()
+    packed = []
+    monkeypatch.setattr(module, "pack", lambda *told: packed.append(None) or pack(*told))
+    first = model.decision_function(X)
+    other.decision_function(X)
+    assert len(packed) == 4  # support vectors and queries of two models
+    np.testing.assert_array_equal(model.decision_function(X), first)
+    assert len(packed) == 5
+    del model, other
+    assert not module._RESIDENTS
+
+
+# --- what is missing --------------------------------------------------------------------------------------------------
+
+
+def test_no_card(monkeypatch):
+    monkeypatch.setitem(backends.BACKENDS, "cuda", backends.make_cuda)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(RuntimeError, match=r"needs an NVIDIA card and its driver, and torch .* use backend='auto'"):
+        SVC(backend="cuda").fit(X, y)
+
+
+def test_packages_that_are_missing(monkeypatch):
+    monkeypatch.setitem(backends.BACKENDS, "cuda", backends.make_cuda)
+    monkeypatch.setitem(sys.modules, "maxmargin.backends.cuda.backend", None)
+    with pytest.raises(ModuleNotFoundError, match=r"needs the package .*: pip install 'maxmargin\[cuda\]'"):
+        SVC(backend="cuda").fit(X, y)
+
+
+def test_too_little_memory(monkeypatch):
+    def fail(*_):
+        raise torch.OutOfMemoryError("no memory")
+
+    monkeypatch.setattr("maxmargin.backends.cuda.gram.upload_rows", fail)
+    with pytest.raises(MemoryError, match=r"do not fit into the memory of .*; use backend='auto'"):
+        SVC(backend="cuda").fit(X, y)
+
+
+def test_a_card_that_is_too_old(monkeypatch):
+    monkeypatch.setitem(backends.BACKENDS, "cuda", backends.make_cuda)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda *_: (6, 1))
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda *_: "an old card")
+    with pytest.raises(RuntimeError, match=r"compute capability 7\.5 or later, and an old card has 6\.1"):
+        SVC(backend="cuda").fit(X, y)
+
+
+@pytest.mark.parametrize(
+    ("machine", "features", "message"),
+    [
+        (SVC(kernel=lambda A, B: A @ B.T), X, "backend='cuda' has no kernel .*: it has linear, poly"),
+        (SVC(), sp.csr_array((700, 5000)), "sparse samples with 5000 features are too wide"),
+    ],
+)
+def test_what_the_backend_does_not_take(machine, features, message):
+    with pytest.raises(ValueError, match=message):
+        machine.set_params(backend="cuda").fit(features, y)
