@@ -440,7 +440,7 @@ def hard() -> tuple[Any, Any]:
     [
         {},
         {"loss": "squared_hinge"},
-        {"kernel": "linear"},
+        {"kernel": "linear", "solver": "block-smo"},  # the solver of linear machines is done with it
         {"fit_intercept": False},
         {"gap_tol": None},
     ],
