@@ -106,7 +106,7 @@ class Point(ABC):
         """`members`, and all variables whose gradient is within `width` of the measured level."""
 
     @abstractmethod
-    def pool(self, members: Indices, part: Part, stored: bool) -> Self:
+    def pool(self, members: Indices, part: Part, stored: bool) -> Point:
         """The point over `members` alone, whose duals and gradient are those of `part` and are changed in place; its kernel
         matrix is stored as a whole if asked."""
 

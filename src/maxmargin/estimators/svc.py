@@ -207,6 +207,13 @@ class SVC(KernelClassifier):
         if self.multi_class == JOINT_STRATEGY:
             self._check_joint_machine()
 
+    def _check_for_cluster(self) -> None:
+        super()._check_for_cluster()
+        if math.isinf(self.C):
+            raise ValueError(f"C={self.C!r} with a Dask collection: must be finite (a hard margin is found in one process)")
+        if self.multi_class == JOINT_STRATEGY:
+            raise ValueError(f"multi_class={self.multi_class!r} with a Dask collection: must be one of ovo, ovr")
+
     def _check_joint_machine(self) -> None:
         machine, others = f"multi_class={self.multi_class!r}", "use multi_class='ovo' or 'ovr'"
         if math.isinf(self.C):

@@ -1,0 +1,211 @@
+"""Machines on a Dask cluster are those of one process: the same optimum, certified, whatever the partitions."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from maxmargin import SVC, SVR, NuSVC, NuSVR, OneClassSVM
+from maxmargin.cluster.piece import Arrangement
+from maxmargin.cluster.rows import load_partition
+from maxmargin.formulations import classification_problem, make_loss
+from maxmargin.kernels import RBF
+from maxmargin.solvers import block_smo
+
+da = pytest.importorskip("dask.array")
+dd = pytest.importorskip("dask.dataframe")
+distributed = pytest.importorskip("distributed")
+
+N = 700
+
+
+@pytest.fixture(scope="module")
+def client():
+    with (
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        yield client
+
+
+@pytest.fixture(autouse=True)
+def small_tiles(monkeypatch):
+    """Working sets so small that a few hundred samples need several of them, and pools."""
+    monkeypatch.setattr(block_smo, "TILE", 128)
+    monkeypatch.setattr(block_smo, "LARGEST_TILE", 256)
+    monkeypatch.setattr("maxmargin.estimators.base.SMALL", 100)
+
+
+def data(n=N, d=5, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d))
+    noise = 0.3 * rng.normal(size=n)
+    return X, X[:, 0] * X[:, 1] + 0.5 * X[:, 2] + noise
+
+
+def parted(X, parts):
+    """A Dask array with about so many row blocks, of uneven size."""
+    edges = np.linspace(0.0, 1.0, parts + 1)[1:] ** 1.5
+    sizes = np.diff(np.round(edges * X.shape[0]).astype(int), prepend=0)
+    if sp.issparse(X):
+        starts = np.cumsum(sizes) - sizes
+        blocks = [da.from_array(X[a : a + n], chunks=(n, X.shape[1]), asarray=False) for a, n in zip(starts, sizes, strict=True)]
+        return da.concatenate(blocks)
+    return da.from_array(X, chunks=(tuple(sizes), *X.shape[1:]))
+
+
+def require_equal(one, other, X):
+    """The machines have the same optimum as far as the certificates say, and the same decisions within the tolerances."""
+    assert one.status_.converged
+    assert other.status_.converged, str(other.status_)
+    proofs = one.certificate_, other.certificate_
+    slack = max(proof.gap + proof.value_error for proof in proofs)
+    assert abs(proofs[0].dual - proofs[1].dual) <= slack
+    assert all(proof.holds(other.gap_tol) for proof in proofs)
+    name = "decision_function" if hasattr(one, "decision_function") else "predict"
+    first, second = (getattr(machine, name)(X) for machine in (one, other))
+    np.testing.assert_allclose(first, second, atol=0.05)
+
+
+@pytest.mark.parametrize("parts", [1, 2, 4, 7])
+def test_two_classes(client, parts):
+    X, score = data()
+    y = np.where(score > 0.0, "yes", "no")
+    settings = {"C": 3.0, "tol": 1e-4, "gap_tol": 1e-6}
+    here = SVC(**settings).fit(X, y)
+    there = SVC(**settings).fit(parted(X, parts), parted(y, parts))
+    require_equal(here, there, X)
+    assert (here.predict(X) == there.predict(X)).all()
+    np.testing.assert_array_equal(there.support_vectors_, X[there.support_])
+    assert there.gamma_ == pytest.approx(here.gamma_, rel=1e-12)
+    assert there.certificate_.gap_terms.shape == (N,)
+
+
+def test_the_order_of_the_rows_does_not_matter(client):
+    X, score = data()
+    y, order = score > 0.0, np.random.default_rng(1).permutation(N)
+    settings = {"C": 3.0, "tol": 1e-4, "gap_tol": 1e-6}
+    sorted_rows = SVC(**settings).fit(parted(X, 3), parted(y, 3))
+    shuffled = SVC(**settings).fit(parted(X[order], 4), parted(y[order], 4))
+    require_equal(sorted_rows, shuffled, X)
+
+
+@pytest.mark.parametrize(
+    "machine",
+    [
+        SVC(C=2.0, loss="squared_hinge"),
+        SVC(C=2.0, fit_intercept=False),
+        SVC(C=2.0, class_weight="balanced"),
+        NuSVC(nu=0.3),
+        SVR(C=2.0, epsilon=0.2),
+        SVR(C=2.0, loss="squared_epsilon_insensitive"),
+        NuSVR(nu=0.4),
+        OneClassSVM(nu=0.2),
+    ],
+    ids=str,
+)
+def test_machines(client, machine):
+    X, score = data()
+    y = score if isinstance(machine, SVR | NuSVR) else (score > 0.4)
+    machine.set_params(gap_tol=1e-4)
+    here = machine.fit(X, y)
+    there = type(machine)(**machine.get_params()).fit(parted(X, 3), parted(y, 3))
+    require_equal(here, there, X)
+
+
+@pytest.mark.parametrize("strategy", ["ovo", "ovr"])
+def test_several_classes(client, strategy):
+    X, score = data()
+    y = np.digitize(score, [-0.5, 0.5])
+    machine = SVC(C=2.0, multi_class=strategy, gap_tol=1e-4)
+    here = machine.fit(X, y)
+    there = SVC(**machine.get_params()).fit(parted(X, 3), parted(y, 3))
+    require_equal(here, there, X)
+    assert len(there.certificate_.parts) == 3
+    assert there.certificate_.gap_terms.shape == (3, N)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("kernel", ["linear", "poly", "sigmoid", "laplacian", "matern32"])
+@pytest.mark.parametrize("sparse", [False, True], ids=["dense", "csr"])
+def test_kernels(client, kernel, sparse):
+    X, score = data(n=400)
+    X = X + 0.5  # an offset, which the samples of a linear kernel lose by centring
+    y = score > 0.0
+    if sparse:
+        X[np.random.default_rng(2).random(X.shape) < 0.8] = 0.0
+        X = sp.csr_array(X)
+    machine = SVC(kernel=kernel, C=1.0, coef0=0.5 if kernel == "poly" else 0.0, gamma=0.05 if kernel == "sigmoid" else "scale")
+    machine.set_params(gap_tol=1e-4)
+    here = machine.fit(X, y)
+    there = SVC(**machine.get_params()).fit(parted(X, 3), parted(y, 3))
+    assert sp.issparse(there.support_vectors_) == sparse
+    if here.status_.converged:
+        require_equal(here, there, X)
+    else:  # the sigmoid is no kernel: both say so
+        assert there.status_ is here.status_
+
+
+def test_weights(client):
+    X, score = data()
+    y = score > 0.0
+    weights = np.random.default_rng(3).integers(0, 4, N).astype(float)
+    settings = {"C": 1.0, "gap_tol": 1e-4}
+    here = SVC(**settings).fit(X, y, weights)
+    there = SVC(**settings).fit(parted(X, 3), parted(y, 3), parted(weights, 3))
+    require_equal(here, there, X)
+    assert there.gamma_ == pytest.approx(here.gamma_, rel=1e-12)
+
+
+def test_a_partition_without_rows_and_float32(client):
+    X, score = data()
+    X, y = X.astype(np.float32), score > 0.0
+    blocks = [da.from_array(X[rows], chunks=(-1, 5)) for rows in np.split(np.arange(N), [0, 300, 300, 301])]
+    there = SVC(C=2.0).fit(da.concatenate(blocks), y)
+    require_equal(SVC(C=2.0).fit(X, y), there, X)
+    assert there.support_vectors_.dtype == np.float32
+
+
+def test_data_frames_keep_the_names_of_their_columns(client):
+    pd = pytest.importorskip("pandas")
+    X, score = data()
+    frame = pd.DataFrame(X, columns=list("abcde")).assign(y=score > 0.0)
+    collection = dd.from_pandas(frame, npartitions=3)
+    there = SVC(C=2.0).fit(collection[list("abcde")], collection["y"])
+    here = SVC(C=2.0).fit(frame[list("abcde")], frame["y"])
+    require_equal(here, there, frame[list("abcde")])
+    assert list(there.feature_names_in_) == list("abcde")
+
+
+def test_a_kernel_function_of_the_user(client):
+    X, score = data(n=400)
+    y = score > 0.0
+    here = SVC(kernel=_quadratic).fit(X, y)
+    require_equal(here, SVC(kernel=_quadratic).fit(parted(X, 3), parted(y, 3)), X)
+
+
+def _quadratic(A, B):
+    return (A @ B.T + 1.0) ** 2 / 10.0
+
+
+def test_rows_are_not_kept_beyond_the_budget(client):
+    X, score = data()
+    y = score > 0.0
+    there = SVC(C=2.0, cache_size=0.002).fit(parted(X, 3), parted(y, 3))
+    require_equal(SVC(C=2.0).fit(X, y), there, X)
+
+
+def test_a_piece_that_dask_writes_to_disk_is_the_same_afterwards():
+    X, score = data(n=60)
+    problem = classification_problem(np.sign(score), np.ones(60), make_loss("hinge"))
+    rows, members = np.arange(60, dtype=np.int32), np.arange(5, dtype=np.int32)
+    piece = load_partition(X, 0)
+    piece.place("first", Arrangement(RBF(gamma=0.5), np.dtype(np.float32), None, rows), problem, None, None)
+    message = (X[:5], 0.1 * problem.upper[None, :5])
+    copy = pickle.loads(pickle.dumps(piece))
+    moved = [one.move(message, "second", members, 0.1 * problem.upper[:5]) for one in (piece, copy)]
+    assert moved[0].sums == moved[1].sums
+    assert piece.version == copy.version == "second"
