@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import pickle
+import signal
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from maxmargin import SVC, SVR, NuSVC, NuSVR, OneClassSVM
+from maxmargin import SVC, SVR, NuSVC, NuSVR, OneClassSVM, Status
 from maxmargin.cluster.piece import Arrangement
 from maxmargin.cluster.rows import load_partition
 from maxmargin.formulations import classification_problem, make_loss
 from maxmargin.kernels import RBF
 from maxmargin.solvers import block_smo
 
+dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
 dd = pytest.importorskip("dask.dataframe")
 distributed = pytest.importorskip("distributed")
@@ -209,3 +212,124 @@ def test_a_piece_that_dask_writes_to_disk_is_the_same_afterwards():
     moved = [one.move(message, "second", members, 0.1 * problem.upper[:5]) for one in (piece, copy)]
     assert moved[0].sums == moved[1].sums
     assert piece.version == copy.version == "second"
+
+
+# --- faults -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_worker_that_dies_changes_no_result():
+    """With processes, one of which is killed in the middle of a fit: Dask computes its rows again, and the fit goes on."""
+    X, score = data()
+    y = score > 0.0
+    killed = []
+
+    def kill(progress):
+        if progress.iteration == 1 and not killed:
+            killed.append(pids[sorted(pids)[0]])
+            os.kill(killed[0], signal.SIGKILL)
+
+    with (
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster,
+        distributed.Client(cluster) as own_client,
+    ):
+        pids = own_client.run(os.getpid)
+        there = SVC(C=3.0, gap_tol=1e-5, callbacks=[kill]).fit(parted(X, 4), parted(y, 4))
+    assert killed
+    require_equal(SVC(C=3.0, gap_tol=1e-5).fit(X, y), there, X)
+
+
+def test_a_partition_that_cannot_be_read_is_named(client):
+    X, score = data()
+
+    def read(block, block_info=None):
+        if block_info[0]["chunk-location"][0] == 2:
+            raise OSError("no such shard")
+        return block
+
+    broken = parted(X, 4).map_blocks(read, dtype=float)
+    with pytest.raises(RuntimeError, match=r"^partition 2 of X cannot be computed: OSError: no such shard$"):
+        SVC().fit(broken, score > 0.0)
+
+
+def test_a_partition_that_is_not_finite_is_named(client):
+    X, score = data()
+    X[600, 2] = np.nan
+    where = r"NaN or infinity in row \d+ of partition 3"
+    with pytest.raises(RuntimeError, match=where):
+        SVC().fit(parted(X, 4), score > 0.0)
+    with pytest.raises(RuntimeError, match=where):
+        SVC().fit(parted(sp.csr_array(X), 4), score > 0.0)
+
+
+def test_rows_that_are_lost_for_good_are_named(client):
+    X, score = data()
+    future = client.scatter(X)
+    collection = da.from_delayed(dask.delayed(future), X.shape, X.dtype)
+
+    def lose(progress):
+        """What happens when the worker that has scattered rows, and what was made of them, dies."""
+        client.cancel([future], force=True)
+
+    with pytest.raises(RuntimeError, match="partition 0 of X is lost"):
+        SVC(C=3.0, callbacks=[lose]).fit(collection, score > 0.0)
+
+
+def test_ctrl_c_leaves_a_certified_model(client):
+    X, score = data()
+
+    def interrupt(progress):
+        if progress.iteration == 1:
+            signal.raise_signal(signal.SIGINT)
+
+    machine = SVC(C=100.0, tol=1e-6, callbacks=[interrupt])
+    with pytest.raises(KeyboardInterrupt):
+        machine.fit(parted(X, 3), parted(score > 0.0, 3))
+    assert machine.status_ is Status.INTERRUPTED
+    assert 0.0 < machine.certificate_.gap < np.inf
+    assert machine.certificate_.dual <= SVC(C=100.0).fit(X, score > 0.0).certificate_.primal
+    assert machine.predict(X).shape == (N,)
+
+
+def test_workers_with_another_version_are_named(client, monkeypatch):
+    X, score = data()
+    monkeypatch.setattr(type(client), "run", lambda *args, **options: {"tcp://far:1": "0.0.1", "tcp://away:2": ImportError()})
+    with pytest.raises(
+        RuntimeError, match=r"^the worker tcp://far:1 has maxmargin 0\.0\.1, and this process .*\(2 of 2 differ\)$"
+    ):
+        SVC().fit(parted(X, 3), score > 0.0)
+
+
+@pytest.mark.parametrize(
+    ("machine", "what"),
+    [
+        (SVC(kernel="precomputed"), "kernel='precomputed' with a Dask collection"),
+        (SVC(C=np.inf), "C=inf with a Dask collection"),
+        (SVC(multi_class="crammer_singer"), "multi_class='crammer_singer' with a Dask collection"),
+        (SVC(probability=True), "probability=True with a Dask collection"),
+        (SVC(backend="reference"), "backend='reference' with a Dask collection"),
+        (SVC(solver="smo-simple"), "solver='smo-simple' with a Dask collection"),
+        (SVC(kernel="poly", degree=2.5), r"degree=2\.5: with a Dask collection"),
+    ],
+    ids=str,
+)
+def test_what_a_cluster_does_not_do_is_said(client, machine, what):
+    X, score = data(n=50)
+    with pytest.raises(ValueError, match=what):
+        machine.fit(parted(X, 2), score > 0.0)
+
+
+def test_there_must_be_a_client(monkeypatch):
+    X, score = data(n=50)
+
+    def nothing():
+        raise ValueError("No clients found")
+
+    monkeypatch.setattr(distributed, "default_client", nothing)
+    with pytest.raises(ValueError, match="there is no active distributed"):
+        SVC().fit(parted(X, 2), score > 0.0)
+
+
+def test_targets_of_another_length_are_refused(client):
+    X, score = data(n=50)
+    with pytest.raises(ValueError, match="X has 50 rows in 2 partitions, and y has 49 values"):
+        SVC().fit(parted(X, 2), score[1:] > 0.0)

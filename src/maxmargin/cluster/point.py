@@ -19,7 +19,7 @@ from maxmargin.backends.point import Indices, MeasuredViolation, Part, Point, Ve
 from maxmargin.backends.reference import SHARE_FOR_FREE
 from maxmargin.cluster.gram import ClusterGram
 from maxmargin.cluster.piece import Candidates, Summary
-from maxmargin.cluster.team import STALE
+from maxmargin.cluster.team import Refusal
 from maxmargin.formulations import DualProblem, Sums
 from maxmargin.gram import DoubledGram, Gram
 
@@ -62,7 +62,7 @@ class ClusterPoint(Point):
         for message in self._messages(support, self._beta[support]):
             before = [self._name(p) for p in numbers]
             summaries = self._team.ask("move", [(self._next(p), *nothing) for p in numbers], message, before, numbers)
-            if any(one is STALE for one in summaries):  # another worker died in the meantime
+            if any(one is Refusal.STALE for one in summaries):  # another worker died in the meantime
                 return self._place(numbers, None)
         return summaries
 
@@ -80,7 +80,7 @@ class ClusterPoint(Point):
         answers: dict[int, Any] = {}
         while asked := [p for p in everyone if p not in answers]:
             found = self._team.ask(verb, [told[p] for p in asked], None, [self._name(p) for p in asked], asked)
-            answers |= {p: answer for p, answer in zip(asked, found, strict=True) if answer is not STALE}
+            answers |= {p: answer for p, answer in zip(asked, found, strict=True) if answer is not Refusal.STALE}
             self._restore([p for p in asked if p not in answers])
         return [answers[p] for p in everyone]
 
@@ -92,7 +92,7 @@ class ClusterPoint(Point):
         answers = self._team.ask(verb, [(self._next(p), *told[p]) for p in asked], message, before, asked)
         for p, answer in zip(asked, answers, strict=True):
             self._summaries[p] = answer
-        lost = [p for p, answer in zip(asked, answers, strict=True) if answer is STALE]
+        lost = [p for p, answer in zip(asked, answers, strict=True) if answer is Refusal.STALE]
         self._restore(lost)
         return lost
 

@@ -3,7 +3,7 @@
 An object is the result of a Dask task, so Dask places it, counts its memory and computes it again if its worker dies. A question
 is a task too, on the worker where the object is; it may change the object. So an object that Dask has made again, or a copy, may
 be older than the question expects. Each object therefore has a version, and a question that names another version is answered by
-`STALE`. Whoever asked then brings the object up to date: Dask computes rows again, we compute what was made of them.
+`Refusal.STALE`. Whoever asked then brings the object up to date: Dask computes rows again, we compute what was made of them.
 
 There are no Dask actors here: an actor, and all it holds, is lost with its worker.
 """
@@ -13,7 +13,10 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from concurrent.futures import CancelledError
+from contextlib import contextmanager, suppress
+from dataclasses import fields, is_dataclass
+from enum import Enum
 from importlib.metadata import version
 from typing import Any
 
@@ -22,7 +25,12 @@ import scipy.sparse as sp
 
 SECONDS_TO_LOOK = 0.5  # a round that takes longer is looked after: a worker may have died
 SMALL_MESSAGE = 65_536  # bytes: a larger message goes from here to the workers, not through the scheduler
-STALE = "stale"  # the answer of an object that is older than the question expects
+
+
+class Refusal(Enum):
+    """The answer of an object that is older than the question expects; a member of an enumeration stays one when it is sent."""
+
+    STALE = "stale"
 
 
 class PartitionError(RuntimeError):
@@ -86,7 +94,8 @@ class Team:
         among: Sequence[int] | None = None,
     ) -> list[Any]:
         """Ask the objects (of the numbers `among`; None: all) `verb(*told[i])`, or `verb(shared, *told[i])` with an argument that
-        is sent once to each worker; return their answers. An answer is `STALE` if the object has not the `expected` version."""
+        is sent once to each worker; return their answers. An object that has not the `expected` version answers
+        `Refusal.STALE`."""
         asked = list(range(len(self))) if among is None else list(among)
         questions = dict(zip(asked, zip(expected or [None] * len(asked), told, strict=True), strict=True))
         answers: dict[int, Any] = {}
@@ -98,7 +107,6 @@ class Team:
 
     def _round(self, verb: str, questions: dict[int, tuple[object, tuple[Any, ...]]], shared: Any) -> dict[int, Any]:
         """One attempt: the answers of the objects whose workers are still there; the others are settled anew."""
-        from distributed import TimeoutError as DaskTimeoutError
         from distributed import wait
 
         number = next(self._counter)
@@ -119,7 +127,7 @@ class Team:
                 )
                 for i, (expected, args) in questions.items()
             }
-        except (OSError, TimeoutError, DaskTimeoutError):  # a worker went away while something was sent to it
+        except (OSError, CancelledError):  # a worker went away while something was sent to it
             self._settle(questions)
             return {}
         waiting = dict(futures)
@@ -127,7 +135,7 @@ class Team:
             try:
                 wait(list(waiting.values()), timeout=SECONDS_TO_LOOK)
                 break
-            except (TimeoutError, DaskTimeoutError):
+            except TimeoutError:
                 waiting = {i: future for i, future in waiting.items() if not future.done()}
                 gone = self._gone(waiting)
                 for i in gone:
@@ -135,17 +143,21 @@ class Team:
                     del futures[i]
                 if gone:
                     self._settle(gone)
+            except CancelledError:  # an object is lost for good, or a question with it
+                self._settle(questions)
+                return {}
         return self._gather(futures)
 
     def _gather(self, futures: dict[int, Any]) -> dict[int, Any]:
-        from distributed.client import FutureCancelledError
         from distributed.scheduler import KilledWorker
 
         try:
             answers = self.client.gather(list(futures.values()))
             return dict(zip(futures, answers, strict=True))
-        except (KilledWorker, FutureCancelledError, OSError):  # a worker died with its answer
-            self._settle(futures)
+        except (KilledWorker, CancelledError, OSError) as error:
+            if any(one.status == "error" and one.exception() is error for one in futures.values()) and isinstance(error, OSError):
+                raise  # the question itself failed
+            self._settle(futures)  # a worker died with its answer
             return {}
 
     def _gone(self, numbers: Any) -> list[int]:
@@ -158,26 +170,28 @@ class Team:
         from distributed import wait
 
         numbers = list(numbers)
+        futures = [self._members[i] for i in numbers]
+        places: dict[str, Sequence[str]] = {}
         with self.traffic.timed("load"):
-            futures = [self._members[i] for i in numbers]
-            wait(futures)
-            for i, future in zip(numbers, futures, strict=True):
-                if future.status == "error":
-                    error = future.exception()
-                    raise PartitionError(f"partition {i} of X cannot be computed: {type(error).__name__}: {error}") from error
-                if future.status != "finished":
-                    raise PartitionError(
-                        f"partition {i} of X is lost: its worker died, and Dask has no graph to compute it again. Load the rows "
-                        "by a Dask graph (dask.array.from_array, read_parquet, ...) instead of scattering them"
-                    )
-            places = self.client.who_has(futures)
-            for i, future in zip(numbers, futures, strict=True):
-                homes = places.get(future.key, ())
-                if homes:
-                    self._homes[i] = homes[0]
-        if any(not places.get(future.key) for future in futures):  # it died again in the meantime
-            time.sleep(0.1)
-            self._settle(numbers)
+            while not all(places.get(future.key) for future in futures):  # one may be lost again in the meantime
+                with suppress(TimeoutError, CancelledError):
+                    wait(futures, timeout=SECONDS_TO_LOOK)
+                self._require_not_lost(numbers)
+                places = self.client.who_has(futures)
+        for i, future in zip(numbers, futures, strict=True):
+            self._homes[i] = places[future.key][0]
+
+    def _require_not_lost(self, numbers: Sequence[int]) -> None:
+        for i in numbers:
+            future = self._members[i]
+            if future.status == "error":
+                error = future.exception()
+                raise PartitionError(f"partition {i} of X cannot be computed: {type(error).__name__}: {error}") from error
+            if future.status in ("lost", "cancelled"):
+                raise PartitionError(
+                    f"partition {i} of X is lost: its worker died, and Dask has no graph to compute it again. Load the rows by a "
+                    "Dask graph (dask.array.from_array, dask.dataframe.read_parquet, ...) instead of scattering them"
+                )
 
     def _send(self, verb: str, message: Any, homes: Sequence[str]) -> Any:
         """The message for a task's arguments: itself, or the future of a copy on each of the workers."""
@@ -191,7 +205,7 @@ class Team:
 def _answer(member: Any, verb: str, expected: object, shared: Any, told: tuple[Any, ...]) -> Any:
     """The task: one question to one object."""
     if expected is not None and member.version != expected:
-        return STALE
+        return Refusal.STALE
     return getattr(member, verb)(*told) if shared is None else getattr(member, verb)(shared, *told)
 
 
@@ -203,8 +217,8 @@ def _bytes(message: Any) -> int:
         return int(message.data.nbytes + message.indices.nbytes + message.indptr.nbytes)
     if isinstance(message, (tuple, list)):
         return sum(map(_bytes, message))
-    if hasattr(message, "__dict__"):
-        return sum(map(_bytes, vars(message).values()))
+    if is_dataclass(message):
+        return sum(_bytes(getattr(message, field.name)) for field in fields(message))
     return 0 if message is None else 8
 
 
