@@ -9,8 +9,9 @@ import signal
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.model_selection import GridSearchCV
 
-from maxmargin import SVC, SVR, NuSVC, NuSVR, OneClassSVM, Status
+from maxmargin import SVC, SVR, LinearSVC, LinearSVR, NuSVC, NuSVR, OneClassSVM, Status
 from maxmargin.cluster.piece import Arrangement
 from maxmargin.cluster.rows import load_partition
 from maxmargin.formulations import classification_problem, make_loss
@@ -333,3 +334,66 @@ def test_targets_of_another_length_are_refused(client):
     X, score = data(n=50)
     with pytest.raises(ValueError, match="X has 50 rows in 2 partitions, and y has 49 values"):
         SVC().fit(parted(X, 2), score[1:] > 0.0)
+
+
+# --- use --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("sparse", [False, True], ids=["dense", "csr"])
+@pytest.mark.parametrize(
+    ("machine", "methods"),
+    [
+        (SVC(decision_function_shape="ovo"), ("predict", "decision_function")),
+        (NuSVC(nu=0.2), ("predict", "decision_function")),
+        (SVR(), ("predict",)),
+        (OneClassSVM(), ("predict", "decision_function", "score_samples")),
+        (LinearSVC(), ("predict", "decision_function")),
+        (LinearSVR(), ("predict",)),
+    ],
+    ids=str,
+)
+def test_answers_about_a_collection_are_lazy(machine, methods, sparse):
+    """No client is needed: Dask's own scheduler computes them."""
+    X, score = data(n=200)
+    X = sp.csr_array(X) if sparse else X
+    y = score if isinstance(machine, SVR | LinearSVR) else np.digitize(score, [-0.5, 0.5])
+    machine.fit(X, y)
+    for method in methods:
+        lazy = getattr(machine, method)(parted(X, 3))
+        assert dask.is_dask_collection(lazy)
+        here = getattr(machine, method)(X)
+        assert lazy.shape == here.shape
+        np.testing.assert_allclose(lazy.compute(scheduler="threads"), here, atol=1e-12)
+    if hasattr(machine, "score"):
+        assert machine.score(parted(X, 3), parted(y, 3)) == pytest.approx(machine.score(X, y))
+
+
+def test_answers_about_a_data_frame_and_a_partition_without_rows():
+    pd = pytest.importorskip("pandas")
+    X, score = data(n=200)
+    frame = pd.DataFrame(X, columns=list("abcde"))
+    machine = SVC().fit(frame, np.where(score > 0.0, "yes", "no"))
+    collection = dd.from_pandas(frame, npartitions=3)
+    lazy = machine.predict(collection[collection["a"] > 0.5])
+    np.testing.assert_array_equal(lazy.compute(), machine.predict(frame[frame["a"] > 0.5]))
+    nothing = machine.predict(collection[collection["a"] > 100.0])
+    assert nothing.compute().shape == (0,)
+
+
+def test_an_estimator_that_does_not_train_on_a_cluster_says_so():
+    X, score = data(n=50)
+    with pytest.raises(
+        ValueError, match=r"X is a Dask collection: this method of LinearSVC must get an array \(X\.compute\(\)\)"
+    ):
+        LinearSVC().fit(parted(X, 2), score > 0.0)
+
+
+def test_model_selection_on_top(client):
+    """scikit-learn's search over arrays, with Dask as the backend of joblib, and over a collection."""
+    joblib = pytest.importorskip("joblib")
+    X, score = data(n=200)
+    grid = {"C": [0.1, 1.0]}
+    here = GridSearchCV(SVC(), grid, cv=2).fit(X, score > 0.0)
+    with joblib.parallel_backend("dask"):
+        there = GridSearchCV(SVC(), grid, cv=2).fit(X, score > 0.0)
+    np.testing.assert_allclose(there.cv_results_["mean_test_score"], here.cv_results_["mean_test_score"])

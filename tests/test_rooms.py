@@ -44,7 +44,9 @@ ROOMS = {
     # who computes, and the loop that asks: no estimator, no label, no scikit-learn
     "backends": Room({"_native", "formulations", "gram", "kernels", "samples"}, {"numpy", "scipy", "threadpoolctl"}),
     # the same contracts over rows on many machines; Dask is imported late
-    "cluster": Room({"backends", "formulations", "gram", "kernels", "samples"}, {"dask", "distributed", "numpy", "scipy"}),
+    "cluster": Room(
+        {"backends", "formulations", "gram", "kernels", "samples"}, {"dask", "distributed", "numpy", "pandas", "scipy"}
+    ),
     "control": Room({"solution"}, set()),
     "solvers": Room(
         {"backends", "control", "formulations", "gram", "kernels", "primal_or_dual", "solution"}, {"clarabel", "numpy", "scipy"}

@@ -154,10 +154,11 @@ class Team:
         try:
             answers = self.client.gather(list(futures.values()))
             return dict(zip(futures, answers, strict=True))
-        except (KilledWorker, CancelledError, OSError) as error:
-            if any(one.status == "error" and one.exception() is error for one in futures.values()) and isinstance(error, OSError):
-                raise  # the question itself failed
-            self._settle(futures)  # a worker died with its answer
+        except (KilledWorker, CancelledError, OSError):
+            failed = [future.exception() for future in futures.values() if future.status == "error"]
+            if any(not isinstance(error, KilledWorker) for error in failed):
+                raise  # the question itself, not the worker
+            self._settle(futures)
             return {}
 
     def _gone(self, numbers: Any) -> list[int]:

@@ -15,7 +15,7 @@ from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, check_consistent_length, column_or_1d, validate_data
 
-from maxmargin.cluster import PartitionedRows
+from maxmargin.cluster import PartitionedRows, is_collection
 from maxmargin.formulations import Loss
 from maxmargin.formulations.losses.base import names as loss_names
 from maxmargin.kernels import Kernel, is_precomputed, kernel_names
@@ -171,6 +171,11 @@ def samples(estimator: Any, X: Any, y: Any = "no_validation", *, reset: bool, nu
     """
     if isinstance(X, PartitionedRows):
         return _validated_rows(estimator, X, y, numeric_targets)
+    if is_collection(X):
+        raise ValueError(
+            f"X is a Dask collection: this method of {type(estimator).__name__} must get an array (X.compute()), or the "
+            "partitions one by one (X.map_blocks). SVC, NuSVC, SVR, NuSVR and OneClassSVM train on collections"
+        )
     if callable(estimator.kernel) and (things := _not_rows_of_numbers(X)) is not None:
         if isinstance(y, str):
             return things
