@@ -29,7 +29,7 @@ N = 700
 @pytest.fixture(scope="module")
 def client():
     with (
-        distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None) as cluster,
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=False, dashboard_address=":0") as cluster,
         distributed.Client(cluster) as client,
     ):
         yield client
@@ -230,7 +230,7 @@ def test_a_worker_that_dies_changes_no_result():
             os.kill(killed[0], signal.SIGKILL)
 
     with (
-        distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster,
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0") as cluster,
         distributed.Client(cluster) as own_client,
     ):
         pids = own_client.run(os.getpid)
@@ -397,3 +397,33 @@ def test_model_selection_on_top(client):
     with joblib.parallel_backend("dask"):
         there = GridSearchCV(SVC(), grid, cv=2).fit(X, score > 0.0)
     np.testing.assert_allclose(there.cv_results_["mean_test_score"], here.cv_results_["mean_test_score"])
+
+
+# --- sight ------------------------------------------------------------------------------------------------------------
+
+
+def test_what_travels(client):
+    """Working sets, summaries and changes travel: no round brings the rows, nor a gradient, here as a whole."""
+    X, score = data(n=3000, d=20)
+    y = score > 0.0
+    seen = []
+    there = SVC(C=0.5, callbacks=[seen.append]).fit(parted(X, 2), parted(y, 2))
+    traffic = there.cluster_
+    assert traffic.n_partitions == 2
+    assert traffic.n_workers == 2
+    assert 0 < seen[0].bytes_moved <= seen[-1].bytes_moved <= traffic.bytes
+    rows = X.itemsize * X.shape[1]
+    fetched = traffic.received["rows"] + traffic.received["take"]
+    assert fetched < 1.1 * rows * (len(there.support_) + 1500)  # support vectors, and others that were in a working set
+    assert traffic.received["collect"] == 8 * len(X)  # once, at the end
+    assert traffic.received["move"] < 20_000 * len(there.trace_.gap)
+    where = traffic.summary(there.fit_seconds_)
+    assert min(where.values()) >= 0.0
+    assert sum(where.values()) == pytest.approx(there.fit_seconds_)
+    assert not hasattr(there.fit(X, y), "cluster_")
+
+
+def test_the_progress_bar_shows_what_was_moved(client, capsys):
+    X, score = data()
+    SVC(verbose=True).fit(parted(X, 2), parted(score > 0.0, 2))
+    assert " MB moved" in capsys.readouterr().err

@@ -27,6 +27,8 @@ Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 Indices = NDArray[np.int32]
 
+ROWS_TO_JUDGE = 64  # rows by which the cost of a kernel entry is judged
+
 
 class ClusterGram(Gram):
     def __init__(
@@ -35,7 +37,9 @@ class ClusterGram(Gram):
         self.kernel, self._samples, self.dtype = kernel, samples, np.dtype(dtype)
         self._edges = segments
         self.rows = samples.X
-        self.rows.budget = cache_bytes
+        self.rows.budget = self._budget = cache_bytes // 2  # one half for rows, the other for a pool
+        few = np.arange(min(ROWS_TO_JUDGE, len(samples)), dtype=np.int32)
+        self.largest_pool = self._matrix_of(few, 2 * self._budget).largest_pool
 
     def __len__(self) -> int:
         return len(self._samples)
@@ -65,8 +69,15 @@ class ClusterGram(Gram):
     # --- here -----------------------------------------------------------------------------------------------------
 
     def subset(self, members: Indices) -> Gram:
+        return self._matrix_of(members)
+
+    def pool(self, members: Indices) -> Gram:
+        return self._matrix_of(members, 2 * self._budget).pool(np.arange(len(members), dtype=np.int32))
+
+    def _matrix_of(self, members: Indices, cache_bytes: int = 0) -> Gram:
+        """The matrix over the variables `members`, whose rows are fetched."""
         samples = make_samples(self.rows.fetch(self.numbers[members])).around(self._samples.centre)
-        return NativeBackend().gram(self.kernel, samples, self.dtype, 0, (0, len(members)))
+        return NativeBackend().gram(self.kernel, samples, self.dtype, cache_bytes, (0, len(members)))
 
     def tile(self, members: Indices, shift: Vector | None = None) -> Any:
         return self.subset(members).tile(np.arange(len(members), dtype=np.int32), shift)

@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import contextmanager, suppress
-from dataclasses import fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass
 from enum import Enum
 from importlib.metadata import version
 from typing import Any
@@ -37,18 +37,28 @@ class PartitionError(RuntimeError):
     """A partition that cannot be computed, or computed again."""
 
 
+@dataclass
 class Traffic:
-    """The bytes that travelled between this process and the workers, by what they are, and where the seconds of the fit went."""
+    """What a fit asked of its workers, by the name of the question: how many rounds there were, the bytes that were sent and
+    received, the seconds that the rounds took, and those that the slowest worker of each round computed."""
 
-    def __init__(self) -> None:
-        self.sent: dict[str, int] = {}
-        self.received: dict[str, int] = {}
-        self.seconds: dict[str, float] = {}
-        self.rounds = 0
+    n_workers: int = 0
+    n_partitions: int = 0
+    rounds: int = 0
+    sent: dict[str, int] = field(default_factory=dict)
+    received: dict[str, int] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+    computing: dict[str, float] = field(default_factory=dict)
 
     @property
-    def total(self) -> int:
+    def bytes(self) -> int:
+        """All bytes that were sent or received."""
         return sum(self.sent.values()) + sum(self.received.values())
+
+    def summary(self, fit_seconds: float) -> dict[str, float]:
+        """Where the seconds of a fit went: the workers' computing, waiting for them and for messages, and the solve here."""
+        computing, rounds = sum(self.computing.values()), sum(self.seconds.values())
+        return {"computing": computing, "waiting": rounds - computing, "here": fit_seconds - rounds}
 
     @contextmanager
     def timed(self, what: str) -> Iterator[None]:
@@ -56,10 +66,11 @@ class Traffic:
         try:
             yield
         finally:
-            self.seconds[what] = self.seconds.get(what, 0.0) + time.perf_counter() - begun
+            self.count(self.seconds, what, time.perf_counter() - begun)
 
-    def count(self, way: dict[str, int], what: str, n_bytes: int) -> None:
-        way[what] = way.get(what, 0) + n_bytes
+    @staticmethod
+    def count(way: dict[str, Any], what: str, amount: float) -> None:
+        way[what] = way.get(what, 0) + amount
 
 
 class Team:
@@ -67,17 +78,13 @@ class Team:
 
     def __init__(self, client: Any, members: Sequence[Any], label: str) -> None:
         self.client, self._members, self._label = client, list(members), label
-        self.traffic = Traffic()
+        self.traffic = Traffic(n_partitions=len(self._members))
         self._counter = itertools.count()
         self._homes = [""] * len(self._members)
         self._settle(range(len(self._members)))
 
     def __len__(self) -> int:
         return len(self._members)
-
-    @property
-    def n_workers(self) -> int:
-        return len(set(self._homes))
 
     def close(self) -> None:
         """Let the workers forget the objects."""
@@ -102,8 +109,9 @@ class Team:
         with self.traffic.timed(verb):
             while unanswered := {i: question for i, question in questions.items() if i not in answers}:
                 answers |= self._round(verb, unanswered, shared)
-        self.traffic.count(self.traffic.received, verb, sum(_bytes(answer) for answer in answers.values()))
-        return [answers[i] for i in asked]
+        self.traffic.count(self.traffic.received, verb, sum(_bytes(answer) for answer, _ in answers.values()))
+        self.traffic.count(self.traffic.computing, verb, max((seconds for _, seconds in answers.values()), default=0.0))
+        return [answers[i][0] for i in asked]
 
     def _round(self, verb: str, questions: dict[int, tuple[object, tuple[Any, ...]]], shared: Any) -> dict[int, Any]:
         """One attempt: the answers of the objects whose workers are still there; the others are settled anew."""
@@ -181,6 +189,7 @@ class Team:
                 places = self.client.who_has(futures)
         for i, future in zip(numbers, futures, strict=True):
             self._homes[i] = places[future.key][0]
+        self.traffic.n_workers = len(set(self._homes))
 
     def _require_not_lost(self, numbers: Sequence[int]) -> None:
         for i in numbers:
@@ -203,11 +212,13 @@ class Team:
         return self.client.scatter([message], workers=list(homes), broadcast=True, hash=False)[0]
 
 
-def _answer(member: Any, verb: str, expected: object, shared: Any, told: tuple[Any, ...]) -> Any:
-    """The task: one question to one object."""
+def _answer(member: Any, verb: str, expected: object, shared: Any, told: tuple[Any, ...]) -> tuple[Any, float]:
+    """The task: one question to one object; the answer, and the seconds that it took."""
     if expected is not None and member.version != expected:
-        return Refusal.STALE
-    return getattr(member, verb)(*told) if shared is None else getattr(member, verb)(shared, *told)
+        return Refusal.STALE, 0.0
+    begun = time.perf_counter()
+    answer = getattr(member, verb)(*told) if shared is None else getattr(member, verb)(shared, *told)
+    return answer, time.perf_counter() - begun
 
 
 def _bytes(message: Any) -> int:
@@ -219,7 +230,7 @@ def _bytes(message: Any) -> int:
     if isinstance(message, (tuple, list)):
         return sum(map(_bytes, message))
     if is_dataclass(message):
-        return sum(_bytes(getattr(message, field.name)) for field in fields(message))
+        return sum(_bytes(getattr(message, one.name)) for one in fields(message))
     return 0 if message is None else 8
 
 

@@ -152,10 +152,14 @@ class KernelMachine(ShownInNotebooks, Portable, CallbackSupportMixin, NestedPara
         """Solve the problems of the task over their parts of the kernel matrix, and certify the solutions; then those of each
         fold, from these solutions."""
         on_cluster = isinstance(samples, cluster.PartitionedSamples)
+        self.__dict__.pop("cluster_", None)
         backend: Backend = cluster.ClusterBackend() if on_cluster else make_backend(self.backend)
         choice, options = (FAST, None) if on_cluster else self._choose_solver(task)
         self.solver_, self.solver_reason_ = choice.name, choice.reason
         orders = task.orders if choice.goes_by_order else None
+        if on_cluster:
+            self.cluster_ = samples.X.team.traffic
+            control.count_bytes = lambda: self.cluster_.bytes
         control.n_machines = len(task.problems) * (1 + len(folds))
         stop = Stop(self.tol, self.gap_tol)
         with backend.session(len(samples) ** 2), control.running():

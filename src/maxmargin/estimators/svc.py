@@ -131,6 +131,9 @@ class SVC(KernelClassifier):
         The course of the fit; with several machines, of the last one.
     fit_seconds_ : float
         The time the fit took.
+    cluster_ : maxmargin.cluster.Traffic
+        After a fit to a Dask collection: the rounds of questions to the workers, and the bytes sent and received and the seconds
+        by the name of the question, which is also that of the tasks on Dask's dashboard.
     loo_error_ : float
         With ``probability="loo"``: the share of training samples (by weight) that the machine without the sample would
         classify wrongly, by the span rule: an estimate of the test error that needs no refit. It is too high if more than 4096
