@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import pickle
 import signal
+import subprocess
+import sys
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -218,23 +220,38 @@ def test_a_piece_that_dask_writes_to_disk_is_the_same_afterwards():
 # --- faults -----------------------------------------------------------------------------------------------------------
 
 
+@contextmanager
+def workers_in_processes(address, count):
+    """Workers that nobody starts again when they are killed."""
+    command = [sys.executable, "-m", "distributed.cli.dask_worker", address, "--no-nanny", "--nthreads", "1", "--no-dashboard"]
+    processes = [subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) for _ in range(count)]
+    try:
+        yield processes
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+
+
 def test_a_worker_that_dies_changes_no_result():
-    """With processes, one of which is killed in the middle of a fit: Dask computes its rows again, and the fit goes on."""
+    """One of two processes is killed in the middle of a fit: Dask computes its rows again, and the fit goes on."""
     X, score = data()
     y = score > 0.0
     killed = []
 
     def kill(progress):
         if progress.iteration == 1 and not killed:
-            killed.append(pids[sorted(pids)[0]])
-            os.kill(killed[0], signal.SIGKILL)
+            killed.append(processes[0])
+            processes[0].kill()
 
     with (
-        distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0") as cluster,
+        distributed.LocalCluster(n_workers=0, processes=False, protocol="tcp://", dashboard_address=":0") as cluster,
+        workers_in_processes(cluster.scheduler_address, 2) as processes,
         distributed.Client(cluster) as own_client,
     ):
-        pids = own_client.run(os.getpid)
+        own_client.wait_for_workers(2)
         there = SVC(C=3.0, gap_tol=1e-5, callbacks=[kill]).fit(parted(X, 4), parted(y, 4))
+        assert len(own_client.nthreads()) == 1
     assert killed
     require_equal(SVC(C=3.0, gap_tol=1e-5).fit(X, y), there, X)
 
