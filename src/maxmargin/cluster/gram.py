@@ -71,8 +71,8 @@ class ClusterGram(Gram):
     def subset(self, members: Indices) -> Gram:
         return self._matrix_of(members)
 
-    def pool(self, members: Indices) -> Gram:
-        return self._matrix_of(members, 2 * self._budget).pool(np.arange(len(members), dtype=np.int32))
+    def stored(self, members: Indices) -> Gram:
+        return self._matrix_of(members, 2 * self._budget).stored(np.arange(len(members), dtype=np.int32))
 
     def _matrix_of(self, members: Indices, cache_bytes: int = 0) -> Gram:
         """The matrix over the variables `members`, whose rows are fetched."""

@@ -230,8 +230,8 @@ class _Columns:
     def __init__(self, arrangement: Arrangement, samples: Samples) -> None:
         self._made_of = arrangement, samples
         self._kernel, self._dtype = arrangement.kernel, arrangement.dtype
-        self._dense = isinstance(samples, CsrSamples) and not isinstance(suitable(self._kernel, samples), CsrSamples)
-        self._samples: Samples = samples.dense() if self._dense and isinstance(samples, CsrSamples) else samples
+        self._sparse = isinstance(suitable(self._kernel, samples), CsrSamples) if len(samples) else samples.sparse
+        self._samples = samples if samples.sparse == self._sparse else self._formed(samples.rows, samples.centre)
         self._centre = centre_for(self._kernel, self._samples, self._dtype) if len(samples) else None
         compiled = len(samples) > 0 and can_pack(self._kernel, self._samples)
         self._packed = pack(self._samples, self._dtype, self._centre) if compiled else None
@@ -239,12 +239,18 @@ class _Columns:
     def __reduce__(self) -> tuple[Any, ...]:
         return _Columns, self._made_of  # a piece that Dask moves, or writes to disk, is packed again
 
+    def _formed(self, rows: Any, centre: Vector | None) -> Samples:
+        """The rows as CSR or dense, whichever is faster for those of this piece."""
+        if sp.issparse(rows) != self._sparse:
+            rows = sp.csr_array(rows) if self._sparse else rows.toarray()
+        return make_samples(rows).around(centre)
+
     def sums(self, rows: Any, weights: Matrix) -> Matrix:
         """weights @ K[rows, samples]."""
         n_support, n = rows.shape[0], len(self._samples)
         sums = np.zeros((1, len(weights), n))
         if n_support and n:
-            support = make_samples(rows.toarray() if self._dense else rows).around(self._samples.centre)
+            support = self._formed(rows, self._samples.centre)
             if self._packed is None:
                 sums = sums_by_blocks(self._kernel, support, self._samples, weights, np.array([n_support]))
             else:

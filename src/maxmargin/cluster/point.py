@@ -220,8 +220,9 @@ class ClusterPoint(Point):
         found = [own[local] for own, local in zip(self._variables, near, strict=True)]
         return np.unique(np.concatenate([members, *found])).astype(np.int32)
 
-    def pool(self, members: Indices, part: Part) -> Point:
-        return NativePoint(part.problem, self.gram.pool(members), part.beta, part.gradient)
+    def pool(self, members: Indices, part: Part, stored: bool) -> Point:
+        gram = self.gram.stored(members) if stored else self.gram.subset(members)
+        return NativePoint(part.problem, gram, part.beta, part.gradient)
 
     def in_float64(self) -> ClusterPoint:
         return ClusterPoint(self.problem, self.gram.in_float64(), self._beta, None)

@@ -66,7 +66,7 @@ class PartitionedSamples(Samples):
     def largest_entry(self) -> float:
         return self.X.largest
 
-    def squared_norms(self) -> Vector:
+    def _squared_norms(self) -> Vector:
         raise NotImplementedError("the norms of all rows are not needed here: kernel sums with error bounds are made by workers")
 
     @property
