@@ -26,6 +26,7 @@ from typing import Any
 
 import numpy as np
 
+from .cases import Case
 from .sets import problem
 
 EQUALITY = ("a9a", "ijcnn1", "magic", "electricity", "covtype", "cadata", "usps")
@@ -86,7 +87,7 @@ def machine(name: str, data: Path | None, n: int | None, **options: Any) -> tupl
     """An estimator with the settings of a set, and the first n samples of the set."""
     from maxmargin import SVC, SVR
 
-    found = problem(name, None, data)
+    found = problem(Case("cluster", name), data)
     regression = np.asarray(found.y).dtype.kind == "f" and len(np.unique(found.y[:200])) > 20
     estimator = (SVR if regression else SVC)(C=found.C, gamma=found.gamma, **options)
     return estimator, found.X[:n], found.y[:n]
