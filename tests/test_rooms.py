@@ -45,6 +45,10 @@ ROOMS = {
     "backends": Room(
         {"_native", "formulations", "gram", "kernels", "samples"}, {"cuda", "numpy", "scipy", "threadpoolctl", "torch"}
     ),
+    # the same contracts over rows on many machines; Dask is imported late
+    "cluster": Room(
+        {"backends", "formulations", "gram", "kernels", "samples"}, {"dask", "distributed", "numpy", "pandas", "scipy"}
+    ),
     "control": Room({"solution"}, set()),
     "solvers": Room(
         {"backends", "control", "formulations", "gram", "kernels", "primal_or_dual", "solution"}, {"clarabel", "numpy", "scipy"}
@@ -61,6 +65,7 @@ ROOMS = {
             "calibration",
             "callbacks",
             "certificates",
+            "cluster",
             "control",
             "formulations",
             "gram",

@@ -60,7 +60,8 @@ class ProgressBar:
             )
         self._bar.n = max(self._bar.n, min(100.0, round(100 * progress.fraction, 1)))
         machine = f" machine {progress.machine + 1}/{progress.n_machines}" if progress.n_machines > 1 else ""
-        self._bar.set_postfix_str(f"gap {progress.gap:.1e}{machine}", refresh=False)
+        moved = f" {progress.bytes_moved / 1e6:.1f} MB moved" if progress.bytes_moved else ""
+        self._bar.set_postfix_str(f"gap {progress.gap:.1e}{machine}{moved}", refresh=False)
         self._bar.refresh()
 
     def close(self) -> None:

@@ -37,6 +37,8 @@ class Progress:
         The relative duality gap.
     fraction : float
         The share of the work that is done, judged by how far the violation has fallen on a logarithmic scale; it never decreases.
+    bytes_moved : int, default=0
+        The bytes that have travelled between this process and the workers of a cluster.
 
     See Also
     --------
@@ -60,6 +62,7 @@ class Progress:
     violation: float
     gap: float
     fraction: float
+    bytes_moved: int = 0
 
     @property
     def seconds_left(self) -> float:
@@ -123,6 +126,8 @@ class Control:
         self.steps = 0
         self.machine, self.n_machines = 0, n_machines
         self._whole: Control | None = None
+        #: How many bytes have travelled between this process and the workers of a cluster.
+        self.count_bytes: Callable[[], int] = int
 
     def share(self) -> Control:
         """The control of a part that runs beside others: it ends when the whole fit does, and calls no callbacks."""
@@ -194,7 +199,8 @@ class Control:
         if not self._callbacks:
             return None
         self._fraction = max(self._fraction, min(1.0, (self.machine + fraction) / self.n_machines))
-        progress = Progress(self.seconds, self.machine, self.n_machines, iteration, self.steps, violation, gap, self._fraction)
+        fit = self.seconds, self.machine, self.n_machines, iteration, self.steps
+        progress = Progress(*fit, violation, gap, self._fraction, self.count_bytes())
         answers = [callback(progress) for callback in self._callbacks]
         self._stopped |= any(answer is True for answer in answers)
         return Status.STOPPED_BY_CALLBACK if self._stopped else None

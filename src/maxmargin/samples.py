@@ -45,6 +45,8 @@ class Samples(ABC):
     centre: Vector | None = None
     #: Whether the kernel values of these samples are in memory already.
     stored: bool = False
+    #: Whether the rows are sparse.
+    sparse: bool = False
 
     def __init__(self, X: Any, index: Indices | None = None) -> None:
         self.X, self.index = X, index
@@ -175,6 +177,8 @@ class DenseSamples(Samples):
 
 
 class CsrSamples(Samples):
+    sparse = True
+
     def variance(self, weights: Vector | None) -> float:
         rows = self.rows
         d = rows.shape[1]
@@ -243,7 +247,9 @@ class MatrixSamples(Samples):
 
 
 def make_samples(X: Any) -> Samples:
-    """The samples of a validated container of features."""
+    """The samples of a validated container of features; one that is neither an array nor CSR has a kind of its own."""
+    if hasattr(X, "as_samples"):
+        return X.as_samples()  # type: ignore[no-any-return]
     return CsrSamples(X) if sp.issparse(X) else DenseSamples(X)
 
 

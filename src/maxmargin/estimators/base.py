@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from copy import copy
 from itertools import cycle
 from typing import Any, ClassVar, Self
@@ -15,6 +16,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
+from maxmargin import cluster
 from maxmargin.backends import BACKENDS, Backend, make_backend
 from maxmargin.calibration import start_from
 from maxmargin.callbacks import ProgressBar
@@ -28,7 +30,7 @@ from maxmargin.formulations import DualProblem
 from maxmargin.gram import AugmentedGram, Gram
 from maxmargin.kernels import FEW_FEATURES_IN_FLOAT32, KERNELS, Kernel, is_precomputed, make_kernel
 from maxmargin.rounding import FLOAT32_ENTRY
-from maxmargin.samples import CsrSamples, Samples
+from maxmargin.samples import Samples
 from maxmargin.solution import Status
 from maxmargin.solvers import FAST, SOLVERS, Choice, Job, Solver, SolverOptions, require_known
 from maxmargin.tasks import Fitted, Task
@@ -71,14 +73,16 @@ class KernelMachine(ShownInNotebooks, Portable, CallbackSupportMixin, NestedPara
             self._check_parameters()
             tree = CallbackTree(self)
             control = self._make_control(tree)
-            samples, targets, weights = self._validate(X, y, sample_weight)
-        task = self._formulate(targets, weights)
-        folds = self._folds(task)
-        tree.begin(len(task.problems) * (1 + len(folds)), X=samples.rows, y=y, metadata={"sample_weight": sample_weight})
-        outcomes, of_folds = self._train(samples, task, folds, control, tree)
-        self._keep(samples, task.decode(outcomes), outcomes)
-        self._calibrate(samples, task, outcomes, list(zip(folds, of_folds, strict=True)), weights)
-        self._finish(samples, control, tree)
+        with self._opened(X, y, sample_weight) as (X, y, sample_weight):
+            with validation.parameters_of(self):
+                samples, targets, weights = self._validate(X, y, sample_weight)
+            task = self._formulate(targets, weights)
+            folds = self._folds(task)
+            tree.begin(len(task.problems) * (1 + len(folds)), X=samples.rows, y=y, metadata={"sample_weight": sample_weight})
+            outcomes, of_folds = self._train(samples, task, folds, control, tree)
+            self._keep(samples, task.decode(outcomes), outcomes)
+            self._calibrate(samples, task, outcomes, list(zip(folds, of_folds, strict=True)), weights)
+            self._finish(samples, control, tree)
         return self
 
     # --- validate -------------------------------------------------------------------------------------------------
@@ -99,6 +103,22 @@ class KernelMachine(ShownInNotebooks, Portable, CallbackSupportMixin, NestedPara
         """The control of a fit: its clock, its limits and its callbacks."""
         callbacks = [tree.report, *(self.callbacks or ()), *([ProgressBar()] if self.verbose else ())]
         return Control(self.max_seconds, self.max_iter, callbacks)
+
+    def _opened(self, X: Any, y: Any, sample_weight: Any) -> AbstractContextManager[tuple[Any, Any, Any]]:
+        """The training set for the time of the fit; the rows of a Dask collection stay on the workers."""
+        if cluster.is_collection(X):
+            self._check_for_cluster()
+        return cluster.opened(X, y, sample_weight)
+
+    def _check_for_cluster(self) -> None:
+        """Raise a ValueError if this machine cannot be trained on a cluster."""
+        if is_precomputed(self.kernel):
+            raise ValueError(
+                "kernel='precomputed' with a Dask collection: must be a kernel of the rows, which stay on the workers"
+            )
+        for name, allowed in (("backend", ("auto", "native")), ("solver", ("auto", FAST.name))):
+            if (value := getattr(self, name)) not in allowed:
+                raise ValueError(f"{name}={value!r} with a Dask collection: must be one of {', '.join(allowed)}")
 
     def _validate(self, X: Any, y: Any, sample_weight: Any) -> tuple[Samples, Any, Vector]:
         """The samples, targets and weights of a training set; the kernel is resolved on them."""
@@ -131,10 +151,15 @@ class KernelMachine(ShownInNotebooks, Portable, CallbackSupportMixin, NestedPara
     ) -> tuple[list[Outcome], list[list[Outcome]]]:
         """Solve the problems of the task over their parts of the kernel matrix, and certify the solutions; then those of each
         fold, from these solutions."""
-        backend = make_backend(self.backend)
-        choice, options = self._choose_solver(task)
+        on_cluster = isinstance(samples, cluster.PartitionedSamples)
+        self.__dict__.pop("cluster_", None)
+        backend: Backend = cluster.ClusterBackend() if on_cluster else make_backend(self.backend)
+        choice, options = (FAST, None) if on_cluster else self._choose_solver(task)
         self.solver_, self.solver_reason_ = choice.name, choice.reason
         orders = task.orders if choice.goes_by_order else None
+        if on_cluster:
+            self.cluster_ = samples.X.team.traffic
+            control.count_bytes = lambda: self.cluster_.bytes
         control.n_machines = len(task.problems) * (1 + len(folds))
         stop = Stop(self.tol, self.gap_tol)
         with backend.session(len(samples) ** 2), control.running():
@@ -225,7 +250,7 @@ class KernelMachine(ShownInNotebooks, Portable, CallbackSupportMixin, NestedPara
         coefficients, intercepts = fitted.coefficients, fitted.intercepts
         if not (np.isfinite(coefficients).all() and np.isfinite(intercepts).all()):
             raise ValueError("The dual coefficients or intercepts are not finite: scale the features")
-        sparse = isinstance(samples, CsrSamples) and self.kernel_.named
+        sparse = samples.sparse and self.kernel_.named
         self.dual_coef_ = sp.csr_matrix(coefficients) if sparse else coefficients
         self.support_ = fitted.support.astype(np.int32)
         self.support_vectors_ = samples.take(self.support_).vectors

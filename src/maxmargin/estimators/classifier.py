@@ -6,12 +6,13 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
+from maxmargin.cluster import by_partition
 from maxmargin.estimators import validation
 from maxmargin.estimators.callback_tree import with_callbacks
 from maxmargin.estimators.probabilities import ProbabilisticMachine
+from maxmargin.estimators.scores import Classifier
 from maxmargin.multiclass import choose_class, machines, one_vs_rest_scores, pair_decisions, spread_coefficients
 from maxmargin.samples import Samples
 from maxmargin.tasks import ByClass
@@ -19,7 +20,7 @@ from maxmargin.tasks import ByClass
 Vector = NDArray[np.float64]
 
 
-class KernelClassifier(ClassifierMixin, ProbabilisticMachine):  # type: ignore[misc]
+class KernelClassifier(Classifier, ProbabilisticMachine):  # type: ignore[misc]
     """The base class of SVC and NuSVC, which add their parameters and their task."""
 
     multi_class = "ovo"
@@ -45,6 +46,7 @@ class KernelClassifier(ClassifierMixin, ProbabilisticMachine):  # type: ignore[m
 
     # --- use ------------------------------------------------------------------------------------------------------
 
+    @by_partition
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """The class of each sample, by the sign of the decision, the vote of the pairs, or the highest score."""
         check_is_fitted(self)
@@ -56,6 +58,7 @@ class KernelClassifier(ClassifierMixin, ProbabilisticMachine):  # type: ignore[m
         """The number of the predicted class, from the decisions of all machines."""
         return choose_class(decisions, len(self.classes_), self.multi_class, self.break_ties)
 
+    @by_partition
     def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
         """The decision values: one per sample for two classes, else one per class or (one-vs-one) one per pair."""
         check_is_fitted(self)

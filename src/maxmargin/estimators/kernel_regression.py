@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_array, check_consistent_length, check
 
 from maxmargin.backends import BACKENDS, Backend, make_backend
 from maxmargin.certificates import Certificate, relative_gap
+from maxmargin.cluster import by_partition
 from maxmargin.control import Control, Stop
 from maxmargin.estimators import diagnosis, validation
 from maxmargin.estimators.base import gamma_of, like, resolve_kernel
@@ -252,6 +253,7 @@ class KernelRegressor(MultiOutputMixin, RegressorMixin, ShownInNotebooks, Portab
 
     # --- predict --------------------------------------------------------------------------------------------------
 
+    @by_partition
     def predict(self, X: ArrayLike) -> NDArray[np.float64]:
         """sum_i beta_i k(x_i, x) for each sample x, in float64."""
         check_is_fitted(self)

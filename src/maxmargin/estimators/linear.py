@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, OutlierMixin, RegressorMixin
+from sklearn.base import BaseEstimator, OutlierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
@@ -22,6 +22,7 @@ from maxmargin.backends.linear import Columns, Rows
 from maxmargin.calibration import MAPS, FeatureRows, leave_one_out_decisions
 from maxmargin.callbacks import ProgressBar
 from maxmargin.certificates import combine
+from maxmargin.cluster import by_partition
 from maxmargin.control import Control, Progress, Stop
 from maxmargin.estimators import validation
 from maxmargin.estimators.callback_tree import CallbackSupportMixin, CallbackTree, with_callbacks
@@ -32,6 +33,7 @@ from maxmargin.estimators.names import CalibrationName, ClassWeight, LinearSolve
 from maxmargin.estimators.notebook import ShownInNotebooks
 from maxmargin.estimators.portable import Portable
 from maxmargin.estimators.probabilities import Probabilities
+from maxmargin.estimators.scores import Classifier, Regressor
 from maxmargin.formulations import (
     JointLinearProblem,
     LinearProblem,
@@ -185,7 +187,7 @@ class LinearMachine(ShownInNotebooks, Portable, CallbackSupportMixin, BaseEstima
         self.solver_, self.solver_reason_ = outcome.solver, outcome.reason
         self._keep(outcome.totals, outcome.results)
         self.n_passes_ = outcome.results[0].passes  # the machines share them
-        if not isinstance(self, ClassifierMixin):
+        if not isinstance(self, Classifier):
             self.coef_ = self.coef_[0]
         if isinstance(task, OneClass):
             self.offset_ = -self.intercept_
@@ -228,7 +230,7 @@ class LinearMachine(ShownInNotebooks, Portable, CallbackSupportMixin, BaseEstima
         return tags
 
 
-class LinearSVC(Probabilities, ClassifierMixin, LinearMachine):  # type: ignore[misc]
+class LinearSVC(Probabilities, Classifier, LinearMachine):  # type: ignore[misc]
     r"""Linear support vector classification for many samples, exact, with a duality-gap certificate.
 
     .. math:: \min_{w, b} \tfrac12 \lVert w \rVert^2 + \sum_i C_i \, \max(0, 1 - y_i (w \cdot x_i + b))^p, \quad p = 1, 2
@@ -492,11 +494,13 @@ class LinearSVC(Probabilities, ClassifierMixin, LinearMachine):  # type: ignore[
             return str(self.solver)
         return "descent" if self.dual else "newton"
 
+    @by_partition
     def decision_function(self, X: ArrayLike) -> Matrix:
         """The decision values: one per sample for two classes, else one per class."""
         scores = self._scores(X)
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
+    @by_partition
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """The class of each sample."""
         chosen = _choose(self._scores(X))
@@ -506,7 +510,7 @@ class LinearSVC(Probabilities, ClassifierMixin, LinearMachine):  # type: ignore[
         return self._scores(X)
 
 
-class LinearSVR(RegressorMixin, LinearMachine):  # type: ignore[misc]
+class LinearSVR(Regressor, LinearMachine):  # type: ignore[misc]
     r"""Linear support vector regression for many samples, exact, with a duality-gap certificate.
 
     .. math:: \min_{w, b} \tfrac12 \lVert w \rVert^2 + \sum_i C_i \, \max(0, |y_i - w \cdot x_i - b| - \epsilon)^p, \quad p = 1, 2
@@ -613,6 +617,7 @@ class LinearSVR(RegressorMixin, LinearMachine):  # type: ignore[misc]
             return str(self.solver)
         return "descent" if self.dual else "newton"
 
+    @by_partition
     def predict(self, X: ArrayLike) -> Vector:
         """The predicted target of each sample."""
         return self._scores(X).ravel()
@@ -701,14 +706,17 @@ class LinearOneClassSVM(OutlierMixin, LinearMachine):  # type: ignore[misc]
         self._finish(control, tasks)
         return self
 
+    @by_partition
     def score_samples(self, X: ArrayLike) -> Vector:
         """w . x of each sample: small for outliers."""
         return np.asarray(self._scores(X) - self.intercept_).ravel()
 
+    @by_partition
     def decision_function(self, X: ArrayLike) -> Vector:
         """The signed distance from the plane, up to a factor: negative for outliers."""
         return self._scores(X).ravel()
 
+    @by_partition
     def predict(self, X: ArrayLike) -> NDArray[np.intp]:
         """1 for inliers, -1 for outliers."""
         return np.where(self.decision_function(X) >= 0.0, 1, -1)

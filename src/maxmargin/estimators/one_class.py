@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import OutlierMixin
 
+from maxmargin.cluster import by_partition
 from maxmargin.control import Progress
 from maxmargin.estimators import validation
 from maxmargin.estimators.base import KernelMachine
@@ -109,14 +110,17 @@ class OneClassSVM(OutlierMixin, KernelMachine):  # type: ignore[misc]
         super()._keep(samples, fitted, outcomes)
         self.n_iter_ = int(self.n_iter_[0])
 
+    @by_partition
     def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
         """The signed distance from the plane, up to a factor: negative for outliers."""
         return np.asarray(self.score_samples(X) + self.intercept_[0])
 
+    @by_partition
     def score_samples(self, X: ArrayLike) -> NDArray[np.float64]:
         """The decision without its offset."""
         return np.asarray(self._sums(X)[0, 0])
 
+    @by_partition
     def predict(self, X: ArrayLike) -> NDArray[np.intp]:
         """1 for inliers, -1 for outliers."""
         return np.where(self.decision_function(X) >= 0.0, 1, -1)

@@ -146,6 +146,14 @@ class ProbabilisticMachine(Probabilities, KernelMachine):
     @abstractmethod
     def _decisions_at(self, queries: Any) -> Matrix: ...
 
+    def _check_for_cluster(self) -> None:
+        super()._check_for_cluster()
+        if self.probability:
+            raise ValueError(
+                f"probability={self.probability!r} with a Dask collection: must be False (use "
+                "sklearn.calibration.CalibratedClassifierCV with FrozenEstimator on rows that were held out)"
+            )
+
     def _folds(self, task: Task) -> list[Task]:
         """The folds of a cross-validation if probability="cv"; else none."""
         if self.probability != "cv" or not isinstance(task, ClassificationTask):

@@ -142,6 +142,9 @@ class SVC(Approximable, KernelClassifier):
         The course of the fit; with several machines, of the last one.
     fit_seconds_ : float
         The time the fit took.
+    cluster_ : maxmargin.cluster.Traffic
+        After a fit to a Dask collection: the rounds of questions to the workers, and the bytes sent and received and the seconds
+        by the name of the question, which is also that of the tasks on Dask's dashboard.
     loo_error_ : float
         With ``probability="loo"``: the share of training samples (by weight) that the machine without the sample would
         classify wrongly, by the span rule: an estimate of the test error that needs no refit. It is too high if more than 4096
@@ -243,6 +246,13 @@ class SVC(Approximable, KernelClassifier):
 
     def _exact_start(self, beta: Vector, targets: NDArray[np.intp]) -> Vector:
         return beta[np.argsort(targets, kind="stable")]  # the exact problem has the samples sorted by class
+
+    def _check_for_cluster(self) -> None:
+        super()._check_for_cluster()
+        if math.isinf(self.C):
+            raise ValueError(f"C={self.C!r} with a Dask collection: must be finite (a hard margin is found in one process)")
+        if self.multi_class == JOINT_STRATEGY:
+            raise ValueError(f"multi_class={self.multi_class!r} with a Dask collection: must be one of ovo, ovr")
 
     def _check_joint_machine(self) -> None:
         machine, others = f"multi_class={self.multi_class!r}", "use multi_class='ovo' or 'ovr'"

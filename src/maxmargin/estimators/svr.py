@@ -7,8 +7,8 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import RegressorMixin
 
+from maxmargin.cluster import by_partition
 from maxmargin.control import Progress
 from maxmargin.estimators import validation
 from maxmargin.estimators.base import KernelMachine
@@ -25,6 +25,7 @@ from maxmargin.estimators.names import (
 )
 from maxmargin.estimators.nystroem import Approximable
 from maxmargin.estimators.parameters import store_parameters
+from maxmargin.estimators.scores import Regressor
 from maxmargin.formulations import LinearProblem, costs, linear_regression, make_loss
 from maxmargin.samples import Samples
 from maxmargin.solvers import SOLVERS, Choice, Situation, Solver, SolverOptions, choose_solver
@@ -37,7 +38,7 @@ LINEAR_LOSSES = ("epsilon_insensitive", "squared_epsilon_insensitive")
 FINITE = " and finite (a large C is a tube that hardly any sample leaves)"
 
 
-class KernelRegression(RegressorMixin, KernelMachine):  # type: ignore[misc]
+class KernelRegression(Regressor, KernelMachine):  # type: ignore[misc]
     """The base class of SVR and NuSVR, which add their parameters and their task."""
 
     @with_callbacks  # type: ignore[untyped-decorator]
@@ -56,6 +57,7 @@ class KernelRegression(RegressorMixin, KernelMachine):  # type: ignore[misc]
         super()._keep(samples, fitted, outcomes)
         self.n_iter_ = int(self.n_iter_[0])
 
+    @by_partition
     def predict(self, X: ArrayLike) -> NDArray[np.float64]:
         """The predicted target of each sample."""
         return np.asarray(self._sums(X)[0, 0] + self.intercept_[0])

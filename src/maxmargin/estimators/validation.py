@@ -15,6 +15,7 @@ from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, check_consistent_length, column_or_1d, validate_data
 
+from maxmargin.cluster import PartitionedRows, is_collection
 from maxmargin.formulations import Loss
 from maxmargin.formulations.losses.base import names as loss_names
 from maxmargin.kernels import Kernel, is_precomputed, kernel_names
@@ -175,6 +176,13 @@ def samples(estimator: Any, X: Any, y: Any = "no_validation", *, reset: bool, nu
 
     A callable kernel may be defined on samples that are not rows of numbers; these stay as they are.
     """
+    if isinstance(X, PartitionedRows):
+        return _validated_rows(estimator, X, y, numeric_targets)
+    if is_collection(X):
+        raise ValueError(
+            f"X is a Dask collection: this method of {type(estimator).__name__} must get an array (X.compute()), or the "
+            "partitions one by one (X.map_blocks). SVC, NuSVC, SVR, NuSVR and OneClassSVM train on collections"
+        )
     if callable(estimator.kernel) and (things := _not_rows_of_numbers(X)) is not None:
         if isinstance(y, str):
             return things
@@ -202,6 +210,18 @@ def samples(estimator: Any, X: Any, y: Any = "no_validation", *, reset: bool, nu
     rows = canonical(rows)
     require_finite(estimator, rows)
     return (rows, *targets) if targets else rows
+
+
+def _validated_rows(estimator: Any, X: PartitionedRows, y: Any, numeric_targets: bool) -> Any:
+    """Like `samples`, for rows on workers, which have checked the entries."""
+    vars(estimator).pop("feature_names_in_", None)
+    if X.names is not None:
+        estimator.feature_names_in_ = X.names
+    estimator.n_features_in_ = X.shape[1]
+    if isinstance(y, str):
+        return X
+    y = column_or_1d(y, warn=True)
+    return X, y.astype(np.float64) if numeric_targets else y
 
 
 def require_valid_sparse(X: Any) -> None:

@@ -1,0 +1,31 @@
+"""Training on a Dask cluster: the same problem, the same outer loop and the same certificate as on one machine.
+
+    rows      a Dask collection as rows that stay on the workers (`opened`, for the time of a fit)
+    team      one object for each partition on some worker, and rounds of questions to all; workers that die
+    piece     what lives on a worker: the rows of a partition, and the part of a point that belongs to them
+    lazily    answers about the rows of a collection, partition by partition
+    samples, gram, point, backend   the contracts of `samples.py` and `backends/`, over all pieces
+
+The rows never come here as a whole, nor does a gradient within the loop. Dask is imported late: nothing here needs it until a
+Dask collection is trained on.
+"""
+
+from __future__ import annotations
+
+from maxmargin.cluster.backend import ClusterBackend
+from maxmargin.cluster.lazily import by_partition, computed
+from maxmargin.cluster.rows import PartitionedRows, is_collection, opened
+from maxmargin.cluster.samples import PartitionedSamples
+from maxmargin.cluster.team import PartitionError, Traffic
+
+__all__ = [
+    "ClusterBackend",
+    "PartitionError",
+    "PartitionedRows",
+    "PartitionedSamples",
+    "Traffic",
+    "by_partition",
+    "computed",
+    "is_collection",
+    "opened",
+]

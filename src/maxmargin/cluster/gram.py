@@ -1,0 +1,147 @@
+"""The kernel matrix of rows on a cluster. Tiles and pools are computed here, from fetched rows; sums over all rows, by workers.
+
+A sum of kernel rows needs each support vector beside each row at which it is asked. Of these two sets the smaller one travels:
+either every worker gets all support vectors, and answers for its own rows; or it gets all rows that are asked about, and sums
+over its own support vectors.
+"""
+
+from __future__ import annotations
+
+from copy import copy
+from functools import cached_property
+from math import fsum
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maxmargin.backends.native import NativeBackend
+from maxmargin.cluster.piece import Arrangement
+from maxmargin.cluster.samples import PartitionedSamples
+from maxmargin.gram import ExactSums, Gram
+from maxmargin.kernels import Kernel
+from maxmargin.rounding import UNIT_ROUNDOFF
+from maxmargin.samples import make_samples
+
+Vector = NDArray[np.float64]
+Matrix = NDArray[np.float64]
+Indices = NDArray[np.int32]
+
+ROWS_TO_JUDGE = 64  # rows by which the cost of a kernel entry is judged
+
+
+class ClusterGram(Gram):
+    def __init__(
+        self, kernel: Kernel, samples: PartitionedSamples, dtype: np.dtype[Any], cache_bytes: int, segments: tuple[int, ...]
+    ) -> None:
+        self.kernel, self._samples, self.dtype = kernel, samples, np.dtype(dtype)
+        self._edges = segments
+        self.rows = samples.X
+        self.rows.budget = self._budget = cache_bytes // 2  # one half for rows, the other for a pool
+        few = np.arange(min(ROWS_TO_JUDGE, len(samples)), dtype=np.int32)
+        self.largest_pool = self._matrix_of(few, 2 * self._budget).largest_pool
+
+    def __len__(self) -> int:
+        return len(self._samples)
+
+    @property
+    def samples(self) -> PartitionedSamples:
+        return self._samples
+
+    @property
+    def numbers(self) -> NDArray[np.integer]:
+        """The number of each variable's row in the collection."""
+        return self._samples.numbers
+
+    @property
+    def remembers(self) -> bool:
+        return False
+
+    def arrangement(self, local: Indices, copies: int = 1) -> Arrangement:
+        """How the workers see the rows `local` of a partition."""
+        return Arrangement(self.kernel, self.dtype, self._samples.centre, local, copies)
+
+    @cached_property
+    def split(self) -> list[tuple[NDArray[np.intp], Indices]]:
+        """For each partition, its variables, and their rows there."""
+        return self.rows.split(self.numbers)
+
+    # --- here -----------------------------------------------------------------------------------------------------
+
+    def subset(self, members: Indices) -> Gram:
+        return self._matrix_of(members)
+
+    def stored(self, members: Indices) -> Gram:
+        return self._matrix_of(members, 2 * self._budget).stored(np.arange(len(members), dtype=np.int32))
+
+    def _matrix_of(self, members: Indices, cache_bytes: int = 0) -> Gram:
+        """The matrix over the variables `members`, whose rows are fetched."""
+        samples = make_samples(self.rows.fetch(self.numbers[members])).around(self._samples.centre)
+        return NativeBackend().gram(self.kernel, samples, self.dtype, cache_bytes, (0, len(members)))
+
+    def tile(self, members: Indices, shift: Vector | None = None) -> Any:
+        return self.subset(members).tile(np.arange(len(members), dtype=np.int32), shift)
+
+    def block(self, rows: Indices, columns: Indices) -> NDArray[Any]:
+        both = np.arange(len(rows) + len(columns), dtype=np.int32)
+        return self.subset(np.concatenate([rows, columns])).block(both[: len(rows)], both[len(rows) :])
+
+    # --- on the workers -------------------------------------------------------------------------------------------
+
+    def diagonal(self) -> Vector:
+        return self._diagonal
+
+    @cached_property
+    def _diagonal(self) -> Vector:
+        return np.ones(len(self)) if self.kernel.shift_invariant else self._samples.diagonal(self.kernel)
+
+    def accumulate(self, rows: Indices, weights: Matrix, out: Matrix) -> None:
+        message = self.rows.fetch(self.numbers[rows]), weights
+        told = [(self.arrangement(local),) for _, local in self.split]
+        for (variables, _), sums in zip(self.split, self.rows.team.ask("kernel_sums", told, message), strict=True):
+            out[:, variables] += sums
+
+    def exact_sums(self, rows: Indices, weights: Matrix, at: Indices) -> ExactSums:
+        support, queries = self.numbers[rows], self.numbers[at]
+        centre, ask = self._samples.centre, self.rows.team.ask
+        if len(rows) < len(at):
+            split = self.rows.split(queries)
+            among = [p for p, (_, local) in enumerate(split) if len(local)]
+            message = self.rows.fetch(support), weights
+            answers = ask("exact_sums_here", [(self.kernel, centre, split[p][1]) for p in among], message, among=among)
+            values, errors = np.zeros((2, len(weights), len(at)))
+            for p, found in zip(among, answers, strict=True):
+                values[:, split[p][0]], errors[:, split[p][0]] = found.values, found.error
+            return ExactSums(values, errors, answers[0].offset)
+        split = self.rows.split(support)
+        among = [p for p, (_, local) in enumerate(split) if len(local)]
+        told = [(self.kernel, centre, split[p][1], np.ascontiguousarray(weights[:, split[p][0]])) for p in among]
+        answers = ask("exact_sums_of_mine", told, self.rows.fetch(queries), among=among) if among and len(at) else []
+        return _added(answers, (len(weights), len(at)))
+
+    def restrict(self, segments: tuple[int, ...]) -> ClusterGram:
+        chosen = np.concatenate([np.arange(self._edges[s], self._edges[s + 1]) for s in segments])
+        part = copy(self)
+        part._samples = self._samples.take(chosen)
+        for name in ("split", "_diagonal"):
+            vars(part).pop(name, None)
+        return part
+
+    def in_float64(self) -> ClusterGram:
+        wide = copy(self)
+        wide.dtype = np.dtype(np.float64)
+        return wide
+
+    def release(self) -> None:
+        """Nothing to do: the rows that were fetched serve all machines."""
+
+
+def _added(parts: list[ExactSums], shape: tuple[int, int]) -> ExactSums:
+    """The sum of sums over parts of the support vectors; its additions round once more."""
+    values, errors = np.zeros((2, *shape))
+    for part in parts:
+        values += part.values
+        errors += part.error + len(parts) * UNIT_ROUNDOFF * np.abs(part.values)
+    offsets = [number for part in parts for number in part.offset]
+    offset = fsum(offsets)
+    return ExactSums(values, errors, (offset, fsum([*offsets, -offset])))

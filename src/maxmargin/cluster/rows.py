@@ -1,0 +1,217 @@
+"""A Dask collection as the rows of a training set: they stay on the workers, and single rows come here when they are needed."""
+
+from __future__ import annotations
+
+import sys
+import uuid
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from maxmargin.cluster.piece import Piece, Shape, stacked
+from maxmargin.cluster.team import Team, require_same_version
+from maxmargin.samples import Samples
+
+Indices = NDArray[np.int32]
+
+
+class PartitionedRows:
+    """The rows of a collection, in partitions on the workers. `names` are those of its columns, if it is a data frame.
+
+    Rows that were fetched are kept, within `budget` bytes; the oldest are dropped first.
+    """
+
+    def __init__(self, team: Team, shapes: Sequence[Shape], names: NDArray[Any] | None) -> None:
+        self.team, self.names = team, names
+        self.offsets = np.concatenate([[0], np.cumsum([one.n_rows for one in shapes])])
+        self.shape = (int(self.offsets[-1]), shapes[0].n_features)
+        self.dtype = np.result_type(*(one.dtype for one in shapes))
+        self.sparse = shapes[0].sparse
+        self.largest = max(one.largest for one in shapes)
+        self.n_terms = max(one.n_terms for one in shapes)
+        self.ndim = 2
+        self.budget = 0
+        self._kept: OrderedDict[int, Any] = OrderedDict()
+        self._kept_bytes = 0
+        self._chunk = np.full(self.shape[0], -1, dtype=np.int32)  # of kept rows: which chunk of them, and which row there
+        self._place = np.zeros(self.shape[0], dtype=np.int32)
+        self._n_chunks = 0
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def as_samples(self) -> Samples:
+        from maxmargin.cluster.samples import PartitionedSamples
+
+        return PartitionedSamples(self)
+
+    def owners(self, rows: NDArray[np.integer]) -> NDArray[np.intp]:
+        """The partition of each row."""
+        return np.searchsorted(self.offsets, rows, side="right") - 1
+
+    def split(self, rows: NDArray[np.integer]) -> list[tuple[NDArray[np.intp], Indices]]:
+        """For each partition, which of `rows` it has, and their numbers there."""
+        owners = self.owners(rows)
+        places = [np.flatnonzero(owners == number) for number in range(len(self.team))]
+        return [(at, (rows[at] - self.offsets[p]).astype(np.int32)) for p, at in enumerate(places)]
+
+    def __getitem__(self, rows: Any) -> Any:
+        """The rows, here: a slice, or an array of numbers."""
+        return self.fetch(np.arange(self.shape[0])[rows])
+
+    def missing(self, rows: NDArray[np.integer]) -> NDArray[np.integer]:
+        """Those rows that are not kept here, in ascending order."""
+        return np.unique(rows[self._chunk[rows] < 0])
+
+    def keep(self, rows: NDArray[np.integer], values: Sequence[Any]) -> None:
+        """Keep `missing` rows, given in parts, until they are fetched; and longer if there is room."""
+        kept = [part.astype(self.dtype, copy=False) for part in values if part.shape[0]]
+        if kept:
+            self._kept[self._n_chunks] = stacked(kept)
+            self._kept_bytes += _size(self._kept[self._n_chunks])
+            self._chunk[rows], self._place[rows] = self._n_chunks, np.arange(len(rows))
+            self._n_chunks += 1
+
+    def fetch(self, rows: NDArray[np.integer]) -> Any:
+        """The rows, here."""
+        missing = self.missing(rows)
+        if len(missing):
+            split = self.split(missing)
+            among = [number for number, (_, local) in enumerate(split) if len(local)]
+            self.keep(missing, self.team.ask("rows", [(split[number][1],) for number in among], among=among))
+        chunks = self._chunk[rows]
+        if not len(chunks):
+            empty = np.empty((0, self.shape[1]), self.dtype)
+            return sp.csr_array(empty) if self.sparse else empty
+        places = [np.flatnonzero(chunks == number) for number in np.unique(chunks)]
+        parts = [self._kept[int(chunks[at[0]])][self._place[rows[at]]] for at in places]
+        fetched = parts[0] if len(parts) == 1 else stacked(parts)[np.argsort(np.concatenate(places))]
+        self._drop()
+        return fetched
+
+    def _drop(self) -> None:
+        while self._kept_bytes > self.budget and self._kept:
+            number, values = self._kept.popitem(last=False)
+            self._chunk[self._chunk == number] = -1
+            self._kept_bytes -= _size(values)
+
+
+def is_collection(X: Any) -> bool:
+    """Whether X is a Dask collection; Dask is not imported for this."""
+    dask = sys.modules.get("dask")
+    return dask is not None and bool(dask.is_dask_collection(X))
+
+
+@contextmanager
+def opened(X: Any, y: Any, sample_weight: Any) -> Iterator[tuple[Any, Any, Any]]:
+    """The arguments of a fit. If X is a Dask collection, its rows are placed on the workers for the time of the fit, and the
+    targets and weights come here; else everything stays as it is."""
+    if not is_collection(X):
+        yield X, y, sample_weight
+        return
+    rows = open_rows(X)
+    try:
+        yield rows, _brought_here("y", y, rows), _brought_here("sample_weight", sample_weight, rows)
+    finally:
+        rows.team.close()
+
+
+def open_rows(X: Any) -> PartitionedRows:
+    """The rows of a Dask array or data frame on the cluster of the active client."""
+    import dask
+
+    client = _active_client()
+    require_same_version(client)
+    names = None
+    if hasattr(X, "to_delayed") and hasattr(X, "columns"):
+        columns = list(X.columns)
+        names = np.array(columns, dtype=object) if all(isinstance(name, str) for name in columns) else None
+    elif X.ndim != 2:
+        raise ValueError(f"X is a Dask collection with {X.ndim} dimensions: it must have two, rows and columns")
+    elif len(X.chunks[1]) > 1:
+        X = X.rechunk({1: -1})
+    label = uuid.uuid4().hex[:8]
+    blocks = X.to_delayed().ravel() if names is None and not hasattr(X, "columns") else X.to_delayed()
+    load = dask.delayed(load_partition, pure=False)
+    tasks = [load(block, number, dask_key_name=f"load-rows-{label}-{number}") for number, block in enumerate(blocks)]
+    team = Team(client, client.compute(tasks), label)
+    shapes = team.ask("describe", [()] * len(team))
+    _require_alike(shapes)
+    return PartitionedRows(team, shapes, names)
+
+
+def load_partition(block: Any, number: int) -> Piece:
+    """The task that makes a piece of a partition: rows of finite float32 or float64 numbers, in C order or CSR."""
+    if sp.issparse(block) or type(block).__module__.startswith("sparse"):
+        block = sp.csr_array(block.tocsr() if hasattr(block, "tocsr") else block)
+        block.sum_duplicates()
+    elif hasattr(block, "sparse") and hasattr(block, "dtypes") and all(hasattr(kind, "fill_value") for kind in block.dtypes):
+        block = sp.csr_array(block.sparse.to_coo())
+    else:
+        block = np.ascontiguousarray(block)
+    if block.dtype not in (np.float32, np.float64):
+        block = block.astype(np.float64)
+    values = block.data if sp.issparse(block) else block
+    if not np.isfinite(values).all():
+        bad = np.flatnonzero(~np.isfinite(values).ravel())[0]
+        row = np.searchsorted(block.indptr, bad, side="right") - 1 if sp.issparse(block) else bad // block.shape[1]
+        raise ValueError(
+            f"Input X contains NaN or infinity in row {row} of partition {number}: impute (dask_ml.impute) or drop such rows"
+        )
+    return Piece(block, number)
+
+
+def _require_alike(shapes: Sequence[Shape]) -> None:
+    if not sum(one.n_rows for one in shapes):
+        raise ValueError(f"X has no rows in its {len(shapes)} partitions: a minimum of 1 is required")
+    for number, one in enumerate(shapes):
+        if one.n_features != shapes[0].n_features:
+            raise ValueError(
+                f"partition {number} of X has {one.n_features} columns, and partition 0 has {shapes[0].n_features}: all "
+                "partitions must have the same columns"
+            )
+        if one.sparse != shapes[0].sparse:
+            kinds = ["dense", "sparse"]
+            raise ValueError(
+                f"partition {number} of X is {kinds[one.sparse]}, and partition 0 is {kinds[shapes[0].sparse]}: convert them "
+                "with X.map_blocks, so that all are of one kind"
+            )
+
+
+def _active_client() -> Any:
+    try:
+        from distributed import default_client
+    except ImportError:
+        raise ImportError("X is a Dask collection: training on a cluster needs pip install 'maxmargin[dask]'") from None
+    try:
+        return default_client()
+    except ValueError:
+        raise ValueError(
+            "X is a Dask collection, and there is no active distributed.Client: make one before the fit (client = "
+            "distributed.Client() for workers on this machine), or pass X.compute() to train in this process"
+        ) from None
+
+
+def _brought_here(name: str, values: Any, rows: PartitionedRows) -> Any:
+    """Targets or weights as an array, one for each row."""
+    if values is None or np.isscalar(values):
+        return values
+    if is_collection(values):
+        values = rows.team.client.compute(values).result()
+    values = np.asarray(values)
+    if values.ndim == 2 and values.shape[1] == 1:
+        values = values[:, 0]
+    if len(values) != len(rows):
+        raise ValueError(
+            f"X has {len(rows)} rows in {len(rows.team)} partitions, and {name} has {len(values)} values: must be equal"
+        )
+    return values
+
+
+def _size(values: Any) -> int:
+    return int(values.data.nbytes + values.indices.nbytes + values.indptr.nbytes if sp.issparse(values) else values.nbytes)

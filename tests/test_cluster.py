@@ -1,0 +1,446 @@
+"""Machines on a Dask cluster are those of one process: the same optimum, certified, whatever the partitions."""
+
+from __future__ import annotations
+
+import pickle
+import signal
+import subprocess
+import sys
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.model_selection import GridSearchCV
+
+from maxmargin import SVC, SVR, LinearSVC, LinearSVR, NuSVC, NuSVR, OneClassSVM, Status
+from maxmargin.cluster.piece import Arrangement
+from maxmargin.cluster.rows import load_partition
+from maxmargin.formulations import classification_problem, make_loss
+from maxmargin.kernels import RBF
+from maxmargin.solvers import block_smo
+
+dask = pytest.importorskip("dask")
+da = pytest.importorskip("dask.array")
+dd = pytest.importorskip("dask.dataframe")
+distributed = pytest.importorskip("distributed")
+
+N = 700
+
+
+@pytest.fixture(scope="module")
+def client():
+    with (
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=False, dashboard_address=":0") as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        yield client
+
+
+@pytest.fixture(autouse=True)
+def small_tiles(monkeypatch):
+    """Working sets so small that a few hundred samples need several of them, and pools."""
+    monkeypatch.setattr(block_smo, "TILE", 128)
+    monkeypatch.setattr(block_smo, "LARGEST_TILE", 256)
+    monkeypatch.setattr("maxmargin.estimators.base.SMALL", 100)
+
+
+def data(n=N, d=5, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d))
+    noise = 0.3 * rng.normal(size=n)
+    return X, X[:, 0] * X[:, 1] + 0.5 * X[:, 2] + noise
+
+
+def parted(X, parts):
+    """A Dask array with about so many row blocks, of uneven size."""
+    edges = np.linspace(0.0, 1.0, parts + 1)[1:] ** 1.5
+    sizes = np.diff(np.round(edges * X.shape[0]).astype(int), prepend=0)
+    if sp.issparse(X):
+        starts = np.cumsum(sizes) - sizes
+        blocks = [da.from_array(X[a : a + n], chunks=(n, X.shape[1]), asarray=False) for a, n in zip(starts, sizes, strict=True)]
+        return da.concatenate(blocks)
+    return da.from_array(X, chunks=(tuple(sizes), *X.shape[1:]))
+
+
+def require_equal(one, other, X):
+    """The machines have the same optimum as far as the certificates say, and the same decisions within the tolerances."""
+    assert one.status_.converged
+    assert other.status_.converged, str(other.status_)
+    proofs = one.certificate_, other.certificate_
+    slack = max(proof.gap + proof.value_error for proof in proofs)
+    assert abs(proofs[0].dual - proofs[1].dual) <= slack
+    assert all(proof.holds(other.gap_tol) for proof in proofs)
+    name = "decision_function" if hasattr(one, "decision_function") else "predict"
+    first, second = (getattr(machine, name)(X) for machine in (one, other))
+    np.testing.assert_allclose(first, second, atol=0.05)
+
+
+@pytest.mark.parametrize("parts", [1, 2, 4, 7])
+def test_two_classes(client, parts):
+    X, score = data()
+    y = np.where(score > 0.0, "yes", "no")
+    settings = {"C": 3.0, "tol": 1e-4, "gap_tol": 1e-6}
+    here = SVC(**settings).fit(X, y)
+    there = SVC(**settings).fit(parted(X, parts), parted(y, parts))
+    require_equal(here, there, X)
+    assert (here.predict(X) == there.predict(X)).all()
+    np.testing.assert_array_equal(there.support_vectors_, X[there.support_])
+    assert there.gamma_ == pytest.approx(here.gamma_, rel=1e-12)
+    assert there.certificate_.gap_terms.shape == (N,)
+
+
+def test_the_order_of_the_rows_does_not_matter(client):
+    X, score = data()
+    y, order = score > 0.0, np.random.default_rng(1).permutation(N)
+    settings = {"C": 3.0, "tol": 1e-4, "gap_tol": 1e-6}
+    sorted_rows = SVC(**settings).fit(parted(X, 3), parted(y, 3))
+    shuffled = SVC(**settings).fit(parted(X[order], 4), parted(y[order], 4))
+    require_equal(sorted_rows, shuffled, X)
+
+
+@pytest.mark.parametrize(
+    "machine",
+    [
+        SVC(C=2.0, loss="squared_hinge"),
+        SVC(C=2.0, fit_intercept=False),
+        SVC(C=2.0, class_weight="balanced"),
+        NuSVC(nu=0.3),
+        SVR(C=2.0, epsilon=0.2),
+        SVR(C=2.0, loss="squared_epsilon_insensitive"),
+        NuSVR(nu=0.4),
+        OneClassSVM(nu=0.2),
+    ],
+    ids=str,
+)
+def test_machines(client, machine):
+    X, score = data()
+    y = score if isinstance(machine, SVR | NuSVR) else (score > 0.4)
+    machine.set_params(gap_tol=1e-4)
+    here = machine.fit(X, y)
+    there = type(machine)(**machine.get_params()).fit(parted(X, 3), parted(y, 3))
+    require_equal(here, there, X)
+
+
+@pytest.mark.parametrize("strategy", ["ovo", "ovr"])
+def test_several_classes(client, strategy):
+    X, score = data()
+    y = np.digitize(score, [-0.5, 0.5])
+    machine = SVC(C=2.0, multi_class=strategy, gap_tol=1e-4)
+    here = machine.fit(X, y)
+    there = SVC(**machine.get_params()).fit(parted(X, 3), parted(y, 3))
+    require_equal(here, there, X)
+    assert len(there.certificate_.parts) == 3
+    assert there.certificate_.gap_terms.shape == (3, N)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("kernel", ["linear", "poly", "sigmoid", "laplacian", "matern32"])
+@pytest.mark.parametrize("sparse", [False, True], ids=["dense", "csr"])
+def test_kernels(client, kernel, sparse):
+    X, score = data(n=400)
+    X = X + 0.5  # an offset, which the samples of a linear kernel lose by centring
+    y = score > 0.0
+    if sparse:
+        X[np.random.default_rng(2).random(X.shape) < 0.8] = 0.0
+        X = sp.csr_array(X)
+    machine = SVC(kernel=kernel, C=1.0, coef0=0.5 if kernel == "poly" else 0.0, gamma=0.05 if kernel == "sigmoid" else "scale")
+    machine.set_params(gap_tol=1e-4)
+    here = machine.fit(X, y)
+    there = SVC(**machine.get_params()).fit(parted(X, 3), parted(y, 3))
+    assert sp.issparse(there.support_vectors_) == sparse
+    if here.status_.converged:
+        require_equal(here, there, X)
+    else:  # the sigmoid is no kernel: both say so
+        assert there.status_ is here.status_
+
+
+def test_weights(client):
+    X, score = data()
+    y = score > 0.0
+    weights = np.random.default_rng(3).integers(0, 4, N).astype(float)
+    settings = {"C": 1.0, "gap_tol": 1e-4}
+    here = SVC(**settings).fit(X, y, weights)
+    there = SVC(**settings).fit(parted(X, 3), parted(y, 3), parted(weights, 3))
+    require_equal(here, there, X)
+    assert there.gamma_ == pytest.approx(here.gamma_, rel=1e-12)
+
+
+def test_a_partition_without_rows_and_float32(client):
+    X, score = data()
+    X, y = X.astype(np.float32), score > 0.0
+    blocks = [da.from_array(X[rows], chunks=(-1, 5)) for rows in np.split(np.arange(N), [0, 300, 300, 301])]
+    there = SVC(C=2.0).fit(da.concatenate(blocks), y)
+    require_equal(SVC(C=2.0).fit(X, y), there, X)
+    assert there.support_vectors_.dtype == np.float32
+
+
+def test_data_frames_keep_the_names_of_their_columns(client):
+    pd = pytest.importorskip("pandas")
+    X, score = data()
+    frame = pd.DataFrame(X, columns=list("abcde")).assign(y=score > 0.0)
+    collection = dd.from_pandas(frame, npartitions=3)
+    there = SVC(C=2.0).fit(collection[list("abcde")], collection["y"])
+    here = SVC(C=2.0).fit(frame[list("abcde")], frame["y"])
+    require_equal(here, there, frame[list("abcde")])
+    assert list(there.feature_names_in_) == list("abcde")
+
+
+def test_a_kernel_function_of_the_user(client):
+    X, score = data(n=400)
+    y = score > 0.0
+    here = SVC(kernel=_quadratic).fit(X, y)
+    require_equal(here, SVC(kernel=_quadratic).fit(parted(X, 3), parted(y, 3)), X)
+
+
+def _quadratic(A, B):
+    return (A @ B.T + 1.0) ** 2 / 10.0
+
+
+def test_rows_are_not_kept_beyond_the_budget(client):
+    X, score = data()
+    y = score > 0.0
+    there = SVC(C=2.0, cache_size=0.002).fit(parted(X, 3), parted(y, 3))
+    require_equal(SVC(C=2.0).fit(X, y), there, X)
+
+
+def test_a_piece_that_dask_writes_to_disk_is_the_same_afterwards():
+    X, score = data(n=60)
+    problem = classification_problem(np.sign(score), np.ones(60), make_loss("hinge"))
+    rows, members = np.arange(60, dtype=np.int32), np.arange(5, dtype=np.int32)
+    piece = load_partition(X, 0)
+    piece.place("first", Arrangement(RBF(gamma=0.5), np.dtype(np.float32), None, rows), problem, None, None)
+    message = (X[:5], 0.1 * problem.upper[None, :5])
+    copy = pickle.loads(pickle.dumps(piece))
+    moved = [one.move(message, "second", members, 0.1 * problem.upper[:5]) for one in (piece, copy)]
+    assert moved[0].sums == moved[1].sums
+    assert piece.version == copy.version == "second"
+
+
+# --- faults -----------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def workers_in_processes(address, count):
+    """Workers that nobody starts again when they are killed."""
+    command = [sys.executable, "-m", "distributed.cli.dask_worker", address, "--no-nanny", "--nthreads", "1", "--no-dashboard"]
+    processes = [subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) for _ in range(count)]
+    try:
+        yield processes
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+
+
+def test_a_worker_that_dies_changes_no_result():
+    """One of two processes is killed in the middle of a fit: Dask computes its rows again, and the fit goes on."""
+    X, score = data()
+    y = score > 0.0
+    killed = []
+
+    def kill(progress):
+        if progress.iteration == 1 and not killed:
+            killed.append(processes[0])
+            processes[0].kill()
+
+    with (
+        distributed.LocalCluster(n_workers=0, processes=False, protocol="tcp://", dashboard_address=":0") as cluster,
+        workers_in_processes(cluster.scheduler_address, 2) as processes,
+        distributed.Client(cluster) as own_client,
+    ):
+        own_client.wait_for_workers(2)
+        there = SVC(C=3.0, gap_tol=1e-5, callbacks=[kill]).fit(parted(X, 4), parted(y, 4))
+        assert len(own_client.nthreads()) == 1
+    assert killed
+    require_equal(SVC(C=3.0, gap_tol=1e-5).fit(X, y), there, X)
+
+
+def test_a_partition_that_cannot_be_read_is_named(client):
+    X, score = data()
+
+    def read(block, block_info=None):
+        if block_info[0]["chunk-location"][0] == 2:
+            raise OSError("no such shard")
+        return block
+
+    broken = parted(X, 4).map_blocks(read, dtype=float)
+    with pytest.raises(RuntimeError, match=r"^partition 2 of X cannot be computed: OSError: no such shard$"):
+        SVC().fit(broken, score > 0.0)
+
+
+def test_a_partition_that_is_not_finite_is_named(client):
+    X, score = data()
+    X[600, 2] = np.nan
+    where = r"NaN or infinity in row \d+ of partition 3"
+    with pytest.raises(RuntimeError, match=where):
+        SVC().fit(parted(X, 4), score > 0.0)
+    with pytest.raises(RuntimeError, match=where):
+        SVC().fit(parted(sp.csr_array(X), 4), score > 0.0)
+
+
+def test_rows_that_are_lost_for_good_are_named(client):
+    X, score = data()
+    future = client.scatter(X)
+    collection = da.from_delayed(dask.delayed(future), X.shape, X.dtype)
+
+    def lose(progress):
+        """What happens when the worker that has scattered rows, and what was made of them, dies."""
+        client.cancel([future], force=True)
+
+    with pytest.raises(RuntimeError, match="partition 0 of X is lost"):
+        SVC(C=3.0, callbacks=[lose]).fit(collection, score > 0.0)
+
+
+def test_ctrl_c_leaves_a_certified_model(client):
+    X, score = data()
+
+    def interrupt(progress):
+        if progress.iteration == 1:
+            signal.raise_signal(signal.SIGINT)
+
+    machine = SVC(C=100.0, tol=1e-6, callbacks=[interrupt])
+    with pytest.raises(KeyboardInterrupt):
+        machine.fit(parted(X, 3), parted(score > 0.0, 3))
+    assert machine.status_ is Status.INTERRUPTED
+    assert 0.0 < machine.certificate_.gap < np.inf
+    assert machine.certificate_.dual <= SVC(C=100.0).fit(X, score > 0.0).certificate_.primal
+    assert machine.predict(X).shape == (N,)
+
+
+def test_workers_with_another_version_are_named(client, monkeypatch):
+    X, score = data()
+    monkeypatch.setattr(type(client), "run", lambda *args, **options: {"tcp://far:1": "0.0.1", "tcp://away:2": ImportError()})
+    with pytest.raises(
+        RuntimeError, match=r"^the worker tcp://far:1 has maxmargin 0\.0\.1, and this process .*\(2 of 2 differ\)$"
+    ):
+        SVC().fit(parted(X, 3), score > 0.0)
+
+
+@pytest.mark.parametrize(
+    ("machine", "what"),
+    [
+        (SVC(kernel="precomputed"), "kernel='precomputed' with a Dask collection"),
+        (SVC(C=np.inf), "C=inf with a Dask collection"),
+        (SVC(multi_class="crammer_singer"), "multi_class='crammer_singer' with a Dask collection"),
+        (SVC(probability=True), "probability=True with a Dask collection"),
+        (SVC(backend="reference"), "backend='reference' with a Dask collection"),
+        (SVC(solver="smo-simple"), "solver='smo-simple' with a Dask collection"),
+        (SVC(kernel="poly", degree=2.5), r"degree=2\.5: with a Dask collection"),
+    ],
+    ids=str,
+)
+def test_what_a_cluster_does_not_do_is_said(client, machine, what):
+    X, score = data(n=50)
+    with pytest.raises(ValueError, match=what):
+        machine.fit(parted(X, 2), score > 0.0)
+
+
+def test_there_must_be_a_client(monkeypatch):
+    X, score = data(n=50)
+
+    def nothing():
+        raise ValueError("No clients found")
+
+    monkeypatch.setattr(distributed, "default_client", nothing)
+    with pytest.raises(ValueError, match="there is no active distributed"):
+        SVC().fit(parted(X, 2), score > 0.0)
+
+
+def test_targets_of_another_length_are_refused(client):
+    X, score = data(n=50)
+    with pytest.raises(ValueError, match="X has 50 rows in 2 partitions, and y has 49 values"):
+        SVC().fit(parted(X, 2), score[1:] > 0.0)
+
+
+# --- use --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("sparse", [False, True], ids=["dense", "csr"])
+@pytest.mark.parametrize(
+    ("machine", "methods"),
+    [
+        (SVC(decision_function_shape="ovo"), ("predict", "decision_function")),
+        (NuSVC(nu=0.2), ("predict", "decision_function")),
+        (SVR(), ("predict",)),
+        (OneClassSVM(), ("predict", "decision_function", "score_samples")),
+        (LinearSVC(), ("predict", "decision_function")),
+        (LinearSVR(), ("predict",)),
+    ],
+    ids=str,
+)
+def test_answers_about_a_collection_are_lazy(machine, methods, sparse):
+    """No client is needed: Dask's own scheduler computes them."""
+    X, score = data(n=200)
+    X = sp.csr_array(X) if sparse else X
+    y = score if isinstance(machine, SVR | LinearSVR) else np.digitize(score, [-0.5, 0.5])
+    machine.fit(X, y)
+    for method in methods:
+        lazy = getattr(machine, method)(parted(X, 3))
+        assert dask.is_dask_collection(lazy)
+        here = getattr(machine, method)(X)
+        assert lazy.shape == here.shape
+        np.testing.assert_allclose(lazy.compute(scheduler="threads"), here, atol=1e-12)
+    if hasattr(machine, "score"):
+        assert machine.score(parted(X, 3), parted(y, 3)) == pytest.approx(machine.score(X, y))
+
+
+def test_answers_about_a_data_frame_and_a_partition_without_rows():
+    pd = pytest.importorskip("pandas")
+    X, score = data(n=200)
+    frame = pd.DataFrame(X, columns=list("abcde"))
+    machine = SVC().fit(frame, np.where(score > 0.0, "yes", "no"))
+    collection = dd.from_pandas(frame, npartitions=3)
+    lazy = machine.predict(collection[collection["a"] > 0.5])
+    np.testing.assert_array_equal(lazy.compute(), machine.predict(frame[frame["a"] > 0.5]))
+    nothing = machine.predict(collection[collection["a"] > 100.0])
+    assert nothing.compute().shape == (0,)
+
+
+def test_an_estimator_that_does_not_train_on_a_cluster_says_so():
+    X, score = data(n=50)
+    with pytest.raises(
+        ValueError, match=r"X is a Dask collection: this method of LinearSVC must get an array \(X\.compute\(\)\)"
+    ):
+        LinearSVC().fit(parted(X, 2), score > 0.0)
+
+
+def test_model_selection_on_top(client):
+    """scikit-learn's search over arrays, with Dask as the backend of joblib, and over a collection."""
+    joblib = pytest.importorskip("joblib")
+    X, score = data(n=200)
+    grid = {"C": [0.1, 1.0]}
+    here = GridSearchCV(SVC(), grid, cv=2).fit(X, score > 0.0)
+    with joblib.parallel_backend("dask"):
+        there = GridSearchCV(SVC(), grid, cv=2).fit(X, score > 0.0)
+    np.testing.assert_allclose(there.cv_results_["mean_test_score"], here.cv_results_["mean_test_score"])
+
+
+# --- sight ------------------------------------------------------------------------------------------------------------
+
+
+def test_what_travels(client):
+    """Working sets, summaries and changes travel: no round brings the rows, nor a gradient, here as a whole."""
+    X, score = data(n=3000, d=20)
+    y = score > 0.0
+    seen = []
+    there = SVC(C=0.5, callbacks=[seen.append]).fit(parted(X, 2), parted(y, 2))
+    traffic = there.cluster_
+    assert traffic.n_partitions == 2
+    assert traffic.n_workers == 2
+    assert 0 < seen[0].bytes_moved <= seen[-1].bytes_moved <= traffic.bytes
+    rows = X.itemsize * X.shape[1]
+    fetched = traffic.received["rows"] + traffic.received["take"]
+    assert fetched < 1.1 * rows * (len(there.support_) + 1500)  # support vectors, and others that were in a working set
+    assert traffic.received["collect"] == 8 * len(X)  # once, at the end
+    assert traffic.received["move"] < 20_000 * len(there.trace_.gap)
+    where = traffic.summary(there.fit_seconds_)
+    assert min(where.values()) >= 0.0
+    assert sum(where.values()) == pytest.approx(there.fit_seconds_)
+    assert not hasattr(there.fit(X, y), "cluster_")
+
+
+def test_the_progress_bar_shows_what_was_moved(client, capsys):
+    X, score = data()
+    SVC(verbose=True).fit(parted(X, 2), parted(score > 0.0, 2))
+    assert " MB moved" in capsys.readouterr().err
