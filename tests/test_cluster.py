@@ -14,11 +14,11 @@ import scipy.sparse as sp
 from sklearn.model_selection import GridSearchCV
 
 from maxmargin import SVC, SVR, LinearSVC, LinearSVR, NuSVC, NuSVR, OneClassSVM, Status
+from maxmargin.backends.base import InnerSolver
 from maxmargin.cluster.piece import Arrangement
 from maxmargin.cluster.rows import load_partition
 from maxmargin.formulations import classification_problem, make_loss
 from maxmargin.kernels import RBF
-from maxmargin.solvers import block_smo
 
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
@@ -40,8 +40,8 @@ def client():
 @pytest.fixture(autouse=True)
 def small_tiles(monkeypatch):
     """Working sets so small that a few hundred samples need several of them, and pools."""
-    monkeypatch.setattr(block_smo, "TILE", 128)
-    monkeypatch.setattr(block_smo, "LARGEST_TILE", 256)
+    monkeypatch.setattr(InnerSolver, "tile", 128)
+    monkeypatch.setattr(InnerSolver, "largest_tile", 256)
     monkeypatch.setattr("maxmargin.estimators.base.SMALL", 100)
 
 
