@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from copy import copy
@@ -13,7 +12,6 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from maxmargin import cluster
@@ -298,8 +296,7 @@ class KernelMachine(ShownInNotebooks, Portable, CallbackSupportMixin, NestedPara
                 f"Solver terminated early (max_iter={self.max_iter}).  Consider pre-processing your data with "
                 f"StandardScaler or MinMaxScaler. {advice}"
             )
-        callers = 4 + hasattr(type(self).fit, "__wrapped__")  # this method, _fit, fit, perhaps its decorator, the user
-        warnings.warn(f"{status} {advice}", ConvergenceWarning, stacklevel=callers)
+        diagnosis.warn(f"{status} {advice}")
 
     # --- use ------------------------------------------------------------------------------------------------------
 

@@ -1,12 +1,15 @@
-"""Why a fit went wrong: features on very different scales, or a function that is not a valid kernel."""
+"""Why a fit went wrong: features on very different scales, or a function that is not a valid kernel; and the warning about it."""
 
 from __future__ import annotations
 
+import warnings
+from inspect import currentframe
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
 
 from maxmargin.kernels import Kernel
 from maxmargin.samples import Samples
@@ -15,6 +18,15 @@ DOMINANT_SPREAD = 100.0  # a spread this many times the median spread dominates 
 MOST_SAMPLES = 5000  # samples from which the spread of a feature is estimated
 MOST_SUPPORT_VECTORS = 128  # support vectors whose kernel matrix is examined
 NEGATIVE_EIGENVALUE = -1e-4  # an eigenvalue below this, relative to the largest one, is not rounding
+
+
+def warn(message: str) -> None:
+    """Issue a ConvergenceWarning about the line that called the library, however many frames of it, and of scikit-learn's
+    decorators, are in between."""
+    level, frame = 1, currentframe()
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in ("maxmargin", "sklearn"):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, ConvergenceWarning, stacklevel=level)
 
 
 def likely_cause(estimator: Any, X: Any) -> str:

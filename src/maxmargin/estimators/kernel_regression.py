@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import time
-import warnings
 from numbers import Integral
 from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted
 
@@ -239,16 +237,14 @@ class KernelRegressor(MultiOutputMixin, RegressorMixin, ShownInNotebooks, Portab
             return
         proof = self.certificate_
         if self.status_ is Status.STATIONARY:
-            warnings.warn(f"{self.status_} {INDEFINITE}", ConvergenceWarning, stacklevel=3)
+            diagnosis.warn(f"{self.status_} {INDEFINITE}")
             return
         advice = {
             "sgd": "Use more epochs (max_iter), a larger tol, or solver='auto', which is exact.",
             "cg": "Use a larger alpha, or more steps (max_iter).",
         }.get(self.solver_, "Use a larger alpha: the kernel matrix is nearly singular.")
-        warnings.warn(
-            f"{self.status_} Relative gap {proof.relative_gap:.2g}, largest residual {proof.kkt_violation:.2g}. {advice}",
-            ConvergenceWarning,
-            stacklevel=3,
+        diagnosis.warn(
+            f"{self.status_} Relative gap {proof.relative_gap:.2g}, largest residual {proof.kkt_violation:.2g}. {advice}"
         )
 
     # --- predict --------------------------------------------------------------------------------------------------

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
@@ -14,7 +13,6 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, OutlierMixin
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.backends import make_backend
@@ -24,7 +22,7 @@ from maxmargin.callbacks import ProgressBar
 from maxmargin.certificates import combine
 from maxmargin.cluster import by_partition
 from maxmargin.control import Control, Progress, Stop
-from maxmargin.estimators import validation
+from maxmargin.estimators import diagnosis, validation
 from maxmargin.estimators.callback_tree import CallbackSupportMixin, CallbackTree, with_callbacks
 from maxmargin.estimators.chunks import ChunkedRows, in_chunks
 from maxmargin.estimators.linear_in_passes import Classification, Fit, OneClass, Regression, Task
@@ -160,8 +158,7 @@ class LinearMachine(ShownInNotebooks, Portable, CallbackSupportMixin, BaseEstima
         reached = f"Relative gap {self.certificate_.relative_gap:.2g} (gap_tol={self.gap_tol})."
         if self.status_ is Status.MAX_ITER:  # scikit-learn's sentence, which users know and may filter
             reached = f"Liblinear failed to converge, increase the number of iterations. {reached}"
-        callers = 3 + hasattr(type(self).fit, "__wrapped__")  # this method, fit, perhaps its decorator, the user
-        warnings.warn(f"{self.status_.value} {reached}", ConvergenceWarning, stacklevel=callers)
+        diagnosis.warn(f"{self.status_.value} {reached}")
 
     def _fit_in_passes(self, rows: ChunkedRows, task: Task, checkpoint: Any) -> Self:
         """Fit the machines to rows that are read in chunks."""
