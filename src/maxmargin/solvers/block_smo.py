@@ -374,7 +374,7 @@ class _Run:
             return self._exact or self._improve(members, self._target(members, complete))
         self._corrections += 1
         most = self._pool_size() if self._uses_pools else self._inner.largest_tile
-        members, complete = self._choose(most, iteration, 0.0)
+        members, complete = self._choose(most, iteration, 0.0 if self._uses_pools else EXTRA_SHARE)
         members = self.point.band(members, self.violation, 2.0 * (self.tol + SAFETY * error))
         if not complete or len(members) > most or self._corrections > MOST_CORRECTIONS:
             self.point, self._exact = self.point.in_float64(), True
