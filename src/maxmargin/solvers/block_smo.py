@@ -10,8 +10,8 @@ A small working set is a dense tile, minimised in one call of the backend, which
 computed anew each time they are needed, step 3 costs the most by far, so the working set of a large problem is a
 *pool* of many tiles, minimised over the pool alone; what its variables did to each other on the way there never reaches
 the rest of the problem, only where they ended. Where entries are expensive, the kernel matrix of a pool is stored, and
-the pool is one large tile, with room for all free variables; else it is minimised by this same loop. In step 3 the rows
-of variables that end free are kept, because these will move again.
+the pool is one large tile, with room for all free variables; else it is minimised by this same loop. In step 3 the
+matrix is told which variables end free: these will move again, and it may keep their rows.
 
 A problem that fits into one tile is one tile.
 
