@@ -11,13 +11,15 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
-from maxmargin import _native
+from maxmargin import SVC, _native
 from maxmargin.backends import Limit, NativeBackend, Part, ReferenceBackend
+from maxmargin.backends.native.packing import suitable
 from maxmargin.formulations import classification_problem
 from maxmargin.gram import Gram
-from maxmargin.kernels import make_kernel
-from maxmargin.samples import make_samples
+from maxmargin.kernels import RBF, Laplacian, make_kernel
+from maxmargin.samples import CsrSamples, DenseSamples, make_samples
 from tests import oracle
 
 KERNELS = {
@@ -295,3 +297,29 @@ def test_columns_of_a_sparse_row_that_do_not_ascend_are_refused() -> None:
     for features in ([1, 0], [1, 1], [-1, 0], [0, 3]):
         with pytest.raises(ValueError, match="must ascend from 0 and stay below the number of columns"):
             _native.Samples64.from_csr(starts, np.array(features, dtype=np.int32), values, 3, None)
+
+
+# --- storage by content -----------------------------------------------------------------------------------------------
+
+
+def mostly_zeros(n: int) -> NDArray[np.float64]:
+    rng = np.random.default_rng(0)
+    return np.where(rng.random((n, 40)) < 0.1, rng.normal(size=(n, 40)), 0.0)
+
+
+@pytest.mark.parametrize(("n", "sparse"), [(1500, True), (500, False)])
+def test_the_arithmetic_follows_the_data_not_their_container(n: int, sparse: bool) -> None:
+    X = mostly_zeros(n)
+    kinds = [type(suitable(RBF(gamma=0.1), make_samples(container))) for container in (X, sp.csr_array(X))]
+    assert kinds == ([CsrSamples, CsrSamples] if sparse else [DenseSamples, CsrSamples])
+    assert type(suitable(Laplacian(gamma=0.1), make_samples(X))) is DenseSamples  # there is no sparse Manhattan distance
+    assert type(suitable(RBF(gamma=0.1), make_samples(X + 1.0))) is DenseSamples
+
+
+def test_a_machine_of_mostly_zeros_is_the_same_in_either_container() -> None:
+    X = mostly_zeros(2600)
+    y = np.sign(X[:, 0] + X[:, 1] + 0.1)
+    dense, sparse = (SVC(gamma=0.1).fit(container, y[:1500]) for container in (X[:1500], sp.csr_array(X[:1500])))
+    np.testing.assert_allclose(dense.decision_function(X[1500:]), sparse.decision_function(sp.csr_array(X[1500:])), atol=2e-3)
+    assert dense.certificate_.dual == pytest.approx(sparse.certificate_.dual, rel=1e-3)
+    assert not sp.issparse(dense.support_vectors_)

@@ -58,10 +58,6 @@ public:
     std::int64_t size() const { return n_samples_; }
     int n_features() const { return n_features_; }
     bool sparse() const { return sparse_; }
-    // The mean number of values stored per sample.
-    double mean_length() const {
-        return sparse_ ? static_cast<double>(values_.size()) / static_cast<double>(n_samples_ > 0 ? n_samples_ : 1) : n_features_;
-    }
 
     const T* row(std::int64_t i) const { return dense_.data() + i * n_features_; }
     const T* norms() const { return norms_.data(); }  // padded to a whole panel

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from maxmargin.backends import InnerSolver
 from maxmargin.control import Control, Stop, fraction_done
 from maxmargin.solution import Status, Trace
 
-STEPS_AT_ONCE = 150_000  # limit on the steps of an inner solve, so that an interrupt is seen within a fraction of a second
+STEPS_AT_ONCE = InnerSolver.steps_at_once  # the unit in which the idleness of a run is judged
 NEGLIGIBLE_RISE = 1e-14  # rise of the dual value, relative to the size of its terms, that does not count
 LEAST_RISE = 2e-3  # smallest rise of the dual value by STEPS_AT_ONCE steps, relative to the remaining gap, that is worth going on
 PATIENCE = 20  # idle iterations before a run counts as stalled; a single one of STEPS_AT_ONCE steps is enough

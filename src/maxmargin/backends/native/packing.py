@@ -23,10 +23,11 @@ NO_SAMPLES = np.empty(0, dtype=np.int32)
 SPARSE_COST = 2.0
 #: Data of at least this density, and not too wide, is worked on as dense rows.
 DENSE_ENOUGH = 0.25
-#: CSR data with more columns than this stays sparse; dense data with fewer columns, and fewer samples, stays dense.
+#: CSR data with more columns than this stays sparse.
 WIDEST_DENSE = 4096
-NARROWEST_SPARSE = 16
-WORTH_CONVERTING = 64
+#: Dense data with fewer columns than this, or fewer samples, stays dense: making it sparse would take longer than it saves.
+NARROWEST_SPARSE, FEWEST_SPARSE = 16, 1024
+#: Samples from which the density of dense data is estimated.
 SAMPLES_FOR_DENSITY = 256
 #: CSR samples with more columns than this for each stored value have mostly empty columns, which are left out.
 MOST_COLUMNS_PER_VALUE = 4
@@ -77,7 +78,7 @@ def suitable_together(kernel: Kernel, *sets: Samples) -> list[Samples]:
 
 def _mostly_zeros(kernel: Kernel, samples: Samples) -> bool:
     """Whether dense samples have so few values other than zero, judged by some of them, that CSR is faster."""
-    if samples.centre is not None or kernel.name == "laplacian" or samples.X.ndim != 2 or len(samples) < WORTH_CONVERTING:
+    if samples.centre is not None or kernel.name == "laplacian" or samples.X.ndim != 2 or len(samples) < FEWEST_SPARSE:
         return False
     n, d = samples.shape
     some = samples.take(np.arange(0, n, max(1, n // SAMPLES_FOR_DENSITY))).rows
