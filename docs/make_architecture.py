@@ -79,7 +79,7 @@ ROWS = [
     ),
     Row(
         "solve",
-        "_train → solve_each",
+        "_train → train_each",
         [
             Box("solvers/block_smo.py", "dual", "outer loop: measure,", "choose, take, solve, move"),
             Box("backends/native/inner.py", "dual", "minimises over a tile,", "in one call"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,9 +15,12 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import StandardScaler
 
 from maxmargin import SVC, SVR, Certificate, NuSVC, OneClassSVM, Status, training
-from maxmargin.certificates import certify, recompute
+from maxmargin.backends import make_backend
+from maxmargin.certificates import certificate_of, certify, recompute
 from maxmargin.formulations import DualProblem, classification_problem
 from maxmargin.gram import BlockGram, DoubledGram, ExactSums, Gram
+from maxmargin.kernels import make_kernel
+from maxmargin.samples import make_samples
 from maxmargin.solution import Solution
 from tests import oracle
 
@@ -205,6 +208,92 @@ def test_a_wrong_claim_of_a_solver_is_not_believed(lie: float) -> None:
     assert "samples whose share" in checked.arithmetic
 
 
+def test_a_claim_is_not_believed_because_an_earlier_proof_has_mended_it_where_it_looked() -> None:
+    """A solver that is continued with the gradient of a proof claims what is exact there, and wrong elsewhere as before."""
+    X, y = make_classification(3000, 10, n_informative=6, flip_y=0.05, random_state=0)
+    model = SVC(gap_tol=0.01).fit(X, y)
+    K, signs, (beta,) = oracle.kernel_of(model, X), 2.0 * y - 1.0, oracle.coefficients(model, len(y))
+    problem = classification_problem(signs, np.ones(len(y)))
+    truth = problem.dual_value(beta, K @ beta - signs)
+
+    def exact(at: Any) -> ExactSums:
+        return ExactSums((K[at] @ beta)[None], 0.0)
+
+    claim = K @ beta - signs + 1e-3 * np.random.default_rng(0).uniform(0.5, 1.0, size=len(y))
+    for _ in range(4):
+        gradient = recompute(problem, beta, exact, claim)
+        assert gradient.checked < len(y)
+        proof = certify(problem, beta, gradient, lambda: 1.0)
+        assert abs(proof.dual - truth) <= proof.value_error
+        claim = gradient.values
+
+
+@pytest.mark.parametrize("coupled", [True, False])
+@pytest.mark.parametrize("lie", [None, 0.0, 1e-2])
+@pytest.mark.parametrize(
+    ("kernel", "n_features", "sparse"),
+    [("rbf", 3, False), ("rbf", 80, False), ("rbf", 300, False), ("rbf", 20, True), ("poly", 5, False), ("laplacian", 6, False)],
+)
+def test_machines_that_are_certified_together_get_the_certificates_of_each(
+    kernel: str, n_features: int, sparse: bool, lie: float | None, coupled: bool
+) -> None:
+    """The compiled certificates of several machines at once and the plain one of each machine agree, far from the optimum too,
+    and neither believes a claim that is wrong."""
+    rng = np.random.default_rng(n_features)
+    X = rng.normal(size=(700, n_features))
+    X = X * (rng.random(X.shape) < 0.3) if sparse else X + 100.0
+    backend, chosen = make_backend("native"), make_kernel(kernel, gamma=0.5 / n_features, coef0=1.0, degree=2)
+    gram = backend.gram(chosen, make_samples(sp.csr_array(X) if sparse else X), np.dtype(np.float64), 0, (0, 200, 300, 700))
+    parts = [gram.restrict((0, 2)), gram.restrict((1, 2)), gram]
+    signs = [np.where(rng.random(len(part)) < 0.5, 1.0, -1.0) for part in parts]
+    problems = [classification_problem(s, rng.uniform(0.0, 2.0, len(s)), fit_intercept=coupled) for s in signs]
+    where = [rng.choice([0.0, 0.5, 1.0], len(problem), p=[0.5, 0.2, 0.3]) for problem in problems]
+    betas = [p.feasible(p.lower + w * (p.upper - p.lower)) for p, w in zip(problems, where, strict=True)]
+    everyone = [np.arange(len(part), dtype=np.int32) for part in parts]
+
+    def sums(part: Gram, beta: Any, at: Any) -> ExactSums:
+        return part.exact_sums(np.flatnonzero(beta).astype(np.int32), beta[None, beta != 0.0], at)
+
+    gradients = [sums(*one).values[0] + p.linear for p, *one in zip(problems, parts, betas, everyone, strict=True)]
+    claims: Sequence[Any] = () if lie is None else [g + lie * rng.uniform(-1.0, 1.0, len(g)) for g in gradients]
+    together = backend.prove_each(parts, problems, betas, claims)
+    assert together is not None
+    for k, (problem, part, beta, (numbers, terms)) in enumerate(zip(problems, parts, betas, together, strict=True)):
+        claim, middle = (claims[k], problem.middles(beta, claims[k])) if claims else (None, None)
+        gradient = recompute(problem, beta, lambda at, part=part, beta=beta: sums(part, beta, at), claim, middle)
+        expected = certify(problem, beta, gradient, lambda: 1.0)
+        found = certificate_of(problem, numbers, terms, 0.0)
+        size = expected.primal
+        if lie:  # each checks the claim at other samples, and widens its band accordingly
+            honest = certify(
+                problem, beta, recompute(problem, beta, lambda at, part=part, beta=beta: sums(part, beta, at)), float
+            )
+            assert honest.gap <= found.gap * (1.0 + 1e-12)
+            assert found.gap == pytest.approx(expected.gap, rel=0.01)
+            assert abs(found.dual - honest.dual) <= found.value_error + 1e-12 * size
+            continue
+        assert found.gap == pytest.approx(expected.gap, rel=1e-9)
+        assert found.levels == pytest.approx(expected.levels, abs=1e-9)
+        assert found.dual == pytest.approx(expected.dual, abs=found.value_error + expected.value_error + 1e-12 * size)
+        assert found.kkt_violation == pytest.approx(expected.kkt_violation, rel=1e-9)
+        assert found.rounding == pytest.approx(expected.rounding, rel=0.05, abs=1e-13 * size)
+        assert found.bias == pytest.approx(expected.bias, abs=1e-9)
+        assert found.size == pytest.approx(expected.size)
+        assert found.feasible == expected.feasible
+        assert found.complete == expected.complete
+        np.testing.assert_allclose(found.gap_terms, expected.gap_terms, atol=1e-9 * size)
+
+
+def test_a_point_that_is_not_a_number_is_not_certified() -> None:
+    backend, X = make_backend("native"), np.random.default_rng(0).normal(size=(40, 2))
+    gram = backend.gram(make_kernel("rbf", gamma=1.0), make_samples(X), np.dtype(np.float64), 0, (0, 40))
+    problem = classification_problem(np.repeat([1.0, -1.0], 20), np.ones(40))
+    beta = np.zeros(40)
+    beta[3] = np.nan
+    ((numbers, terms),) = backend.prove_each([gram], [problem], [beta], ()) or []
+    assert not certificate_of(problem, numbers, terms, 0.0).meets(1e6, None)
+
+
 def test_sparse_data_get_the_same_certificate(many: tuple[Any, Any]) -> None:
     X, y = many[0] * (np.random.default_rng(0).random(many[0].shape) < 0.2), many[1]
     model = SVC(gamma=0.2).fit(sp.csr_array(X), y)
@@ -384,16 +473,22 @@ def test_a_certificate_reads_nothing_that_a_solver_has_written(
     target = X[:, 0] * y if isinstance(estimator, SVR) else y
     estimator.set_params(backend=backend)
     plain = estimator.fit(X, target).certificate_
-    solve_each, spoilt = training.solve_each, []
+    solve_ahead, solve, spoilt = training.solve_ahead, training.solve, []
 
-    def solve_and_spoil(choice: Any, jobs: Any, *others: Any) -> Iterator[Solution]:
-        for job, solution in zip(jobs, solve_each(choice, jobs, *others), strict=True):
-            spoil(job.gram)
-            spoilt.append(job.gram)
-            noise = np.random.default_rng(0).normal(size=solution.gradient.shape)
-            yield replace(solution, gradient=solution.gradient + noise)
+    def spoil_after(job: Any, solution: Solution) -> Solution:
+        spoil(job.gram)
+        spoilt.append(job.gram)
+        noise = np.random.default_rng(0).normal(size=solution.gradient.shape)
+        return replace(solution, gradient=solution.gradient + noise)
 
-    monkeypatch.setattr(training, "solve_each", solve_and_spoil)
+    def solve_ahead_and_spoil(choice: Any, jobs: Any) -> dict[int, Solution]:
+        return {number: spoil_after(jobs[number], one) for number, one in solve_ahead(choice, jobs).items()}
+
+    def solve_and_spoil(choice: Any, job: Any, ahead: Any, *others: Any) -> Solution:
+        return spoil_after(job, solve(choice, job, ahead, *others)) if ahead is None else ahead
+
+    monkeypatch.setattr(training, "solve_ahead", solve_ahead_and_spoil)
+    monkeypatch.setattr(training, "solve", solve_and_spoil)
     proof = estimator.fit(X, target).certificate_
     assert spoilt
     assert proof.gap == pytest.approx(plain.gap, rel=0.05, abs=1e-9 * abs(plain.primal))

@@ -24,7 +24,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.fixes import parse_version
 from threadpoolctl import ThreadpoolController
 
-from maxmargin import SVC, Status
+from maxmargin import SVC, Status, training
 from maxmargin.backends import make_backend
 from maxmargin.callbacks import Progress, ProgressBar
 from maxmargin.control import Control
@@ -130,7 +130,8 @@ class PressCtrlC:
             signal.raise_signal(signal.SIGINT)
 
 
-def test_ctrl_c_between_machines_leaves_the_others_at_zero() -> None:
+def test_ctrl_c_between_machines_leaves_the_others_at_zero(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(training, "ENTRIES_AT_ONCE", 1e6)  # else all machines are solved before the first report
     X, y = load_digits(return_X_y=True)
     model = SVC(callbacks=[PressCtrlC()])
     with pytest.raises(KeyboardInterrupt, match="Interrupted before reaching tol"):

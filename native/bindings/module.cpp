@@ -16,6 +16,7 @@
 #include "maxmargin/gram.hpp"
 #include "maxmargin/linear_sums.hpp"
 #include "maxmargin/loops.hpp"
+#include "maxmargin/proofs.hpp"
 #include "maxmargin/threads.hpp"
 #include "maxmargin/tiles.hpp"
 #include "maxmargin/working_set.hpp"
@@ -54,6 +55,11 @@ void use_blas(nb::object routines) {
     blas::routines.dpotrf = reinterpret_cast<blas::Potrf64*>(pointer("dpotrf"));
     blas::routines.dpotrs = reinterpret_cast<blas::Potrs64*>(pointer("dpotrs"));
     if (PyErr_Occurred()) throw nb::python_error();
+}
+
+nb::tuple as_tuple(const Proof& p) {
+    return nb::make_tuple(p.level, p.dual, p.gap, p.plain, p.violation, p.box_residual, p.equality_residual, p.size,
+                          p.value_error, p.checked);
 }
 
 const std::pair<const char*, KernelKind> kernel_kinds[] = {
@@ -325,6 +331,28 @@ NB_MODULE(_native, module) {
         nb::gil_scoped_release release;
         if (wants_panels(kernel, queries.n_features())) queries.make_panels();
         exact_sums(kernel, support, queries, weights.data(), static_cast<int>(weights.shape(0)), sums.data());
+    });
+    // members, vectors and terms of all points one after the other; point i ends at ends[i]
+    module.def("prove_each", [](const Kernel& kernel, const Samples<double>& samples, double unit, double constant,
+                                Vector<const double> sizes, Vector<const double> of_products, Vector<const double> of_centre,
+                                const std::vector<std::int64_t>& ends, Vector<const std::int32_t> members,
+                                Vector<const double> linear, Vector<const double> lower, Vector<const double> upper,
+                                Vector<const double> beta, Vector<const double> claim, bool coupled, Vector<double> terms) {
+        std::vector<ClaimedPoint> points;
+        for (std::int64_t i = 0, start = 0; i < static_cast<std::int64_t>(ends.size()); start = ends[i++])
+            points.push_back({members.data() + start, static_cast<int>(ends[i] - start), linear.data() + start,
+                              lower.data() + start, upper.data() + start, beta.data() + start,
+                              claim.shape(0) ? claim.data() + start : nullptr, coupled, terms.data() + start});
+        const auto given = [](const Vector<const double>& numbers) { return numbers.shape(0) ? numbers.data() : nullptr; };
+        const SumErrors errors{unit, constant, given(sizes), given(of_products), given(of_centre)};
+        std::vector<Proof> proofs;
+        {
+            nb::gil_scoped_release release;
+            proofs = prove_each(kernel, samples, errors, points);
+        }
+        nb::list results;
+        for (const Proof& p : proofs) results.append(as_tuple(p));
+        return results;
     });
     module.def("products_from", [](Matrix<const double> matrix, Vector<const std::int32_t> at, Vector<const double> weights,
                                    Vector<double> out) {

@@ -211,6 +211,25 @@ def solve_tiles(
     /,
 ) -> list[tuple[int, float, float, float]]: ...
 def exact_sums(kernel: Kernel, support: Samples64, queries: Samples64, weights: _Matrix, sums: _Matrix, /) -> None: ...
+def prove_each(
+    kernel: Kernel,
+    samples: Samples64,
+    unit: float,
+    constant: float,
+    sizes: _Vector,
+    of_products: _Vector,
+    of_centre: _Vector,
+    ends: Sequence[int],
+    members: _Indices,
+    linear: _Vector,
+    lower: _Vector,
+    upper: _Vector,
+    beta: _Vector,
+    claim: _Vector,
+    coupled: bool,
+    terms: _Vector,
+    /,
+) -> list[tuple[float, float, float, float, float, float, float, float, float, int]]: ...
 def linear_sums(
     X: NDArray[Any], centre: _Vector, rows: _Indices, weights: _Matrix, at: _Indices, /
 ) -> tuple[_Vector, _Vector, _Vector, _Vector]: ...

@@ -24,8 +24,8 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
-from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
+from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
@@ -185,6 +185,48 @@ class Certificate:
         return f"certificate{machines}", rows
 
 
+class Numbers(NamedTuple):
+    """The numbers of a certificate that are computed from duals and gradient; `plain` is the gap without caution for rounding. A
+    backend may compute them for many machines at once (`Backend.prove_each`)."""
+
+    levels: tuple[float, ...]
+    dual: float
+    gap: float
+    plain: float
+    kkt_violation: float
+    box_residual: float
+    equality_residual: float
+    size: float
+    value_error: float
+    checked: int  # the samples where the gradient was recomputed
+
+    def certificate(self, terms: Vector, seconds: float, zero: Callable[[], float], bias: float | None = None) -> Certificate:
+        """The certificate that they make; `zero()` is the largest objective that cannot be told from zero."""
+        n = len(terms)
+        arithmetic = "float64"
+        if self.checked < n:
+            arithmetic += f" on the {self.checked} of {n} samples whose share of the gap can differ from zero"
+        rounding = self.gap - self.plain if math.isfinite(self.gap) else 0.0
+        return Certificate(
+            primal=self.dual + self.gap,
+            dual=self.dual,
+            gap=self.gap,
+            relative_gap=relative_gap(self.gap, rounding, self.dual, self.value_error, zero),
+            kkt_violation=self.kkt_violation,
+            box_residual=self.box_residual,
+            equality_residual=self.equality_residual,
+            arithmetic=arithmetic,
+            bias=bias if bias is not None else 0.0 - sum(self.levels) / max(len(self.levels), 1),
+            seconds=seconds,
+            gap_terms=terms,
+            levels=self.levels,
+            value_error=self.value_error,
+            rounding=rounding,
+            size=self.size,
+            complete=self.checked == n,
+        )
+
+
 @dataclass(frozen=True)
 class Gradient:
     """The gradient at a dual point, recomputed at all samples or at some, and bounds on its errors."""
@@ -194,16 +236,6 @@ class Gradient:
     value_error: float  # bound on the error of the dual value from entries that were not recomputed
     checked: int  # number of samples where the gradient was recomputed
     offset: tuple[float, float] = (0.0, 0.0)  # of the kernel sums (`ExactSums.offset`)
-
-    @property
-    def complete(self) -> bool:
-        return bool(self.checked == self.values.shape[-1])
-
-    @property
-    def arithmetic(self) -> str:
-        if self.complete:
-            return "float64"
-        return f"float64 on the {self.checked} of {self.values.shape[-1]} samples whose share of the gap can differ from zero"
 
 
 def recompute(
@@ -247,29 +279,20 @@ def certify(
     # rounding of G - v itself, besides that of the kernel sums
     error = gradient.error + EPSILON * (np.abs(gradient.values) + np.abs(level))
     terms = problem.gap_terms(beta, gradient.values, level, error)
-    plain = float(problem.gap_terms(beta, gradient.values, level).sum())
-    dual = problem.dual_value(beta, gradient.values)
     residuals = np.abs(problem.residuals(beta))
-    gap = float(terms.sum() + residuals @ np.abs(levels))
-    rounding = gap - plain if math.isfinite(gap) else 0.0
-    return Certificate(
-        primal=dual + gap,
-        dual=dual,
-        gap=gap,
-        relative_gap=relative_gap(gap, rounding, dual, gradient.value_error, lambda: _zero(problem, largest_norm)),
+    numbers = Numbers(
+        levels=tuple(levels.tolist()),
+        dual=problem.dual_value(beta, gradient.values),
+        gap=float(terms.sum() + residuals @ np.abs(levels)),
+        plain=float(problem.gap_terms(beta, gradient.values, level).sum()),
         kkt_violation=problem.violation(beta, gradient.values),
         box_residual=float(np.maximum(problem.lower - beta, beta - problem.upper).max(initial=0.0)),
         equality_residual=float(residuals.max(initial=0.0)),
-        arithmetic=gradient.arithmetic,
-        bias=bias if bias is not None else 0.0 - float(levels.sum()) / max(len(levels), 1),
-        levels=tuple(levels.tolist()),
-        value_error=gradient.value_error,
-        rounding=rounding,
         size=float(np.abs(beta).sum()),
-        complete=gradient.complete,
-        seconds=time.perf_counter() - started,
-        gap_terms=terms,
+        value_error=gradient.value_error,
+        checked=gradient.checked,
     )
+    return numbers.certificate(terms, time.perf_counter() - started, lambda: _zero(problem, largest_norm), bias)
 
 
 def recompute_jointly(
@@ -296,32 +319,24 @@ def certify_jointly(problem: CrammerSingerProblem, B: Matrix, gradient: Gradient
     started = time.perf_counter() if started is None else started
     error = np.max(gradient.error + EPSILON * np.abs(gradient.values), axis=0)
     terms = problem.gap_terms(B, gradient.values, error)
-    plain = float(problem.gap_terms(B, gradient.values).sum())
-    dual = problem.dual_value(B, gradient.values)
     residuals = np.abs(problem.residuals(B))
-    gap = float(terms.sum() + residuals @ np.abs(gradient.values.max(axis=0)))
-    rounding = gap - plain
+    numbers = Numbers(
+        levels=(),
+        dual=problem.dual_value(B, gradient.values),
+        gap=float(terms.sum() + residuals @ np.abs(gradient.values.max(axis=0))),
+        plain=float(problem.gap_terms(B, gradient.values).sum()),
+        kkt_violation=problem.violation(B, gradient.values),
+        box_residual=float(np.maximum(B - problem.upper, 0.0).max(initial=0.0)),
+        equality_residual=float(residuals.max(initial=0.0)),
+        size=float(np.abs(B).sum() + problem.upper.max(initial=0.0)),  # the shares are upper - B
+        value_error=gradient.value_error,
+        checked=gradient.checked,
+    )
 
     def zero() -> float:
         return ZERO * float(problem.upper.sum())  # the losses of the machine w = 0
 
-    return Certificate(
-        primal=dual + gap,
-        dual=dual,
-        gap=gap,
-        relative_gap=relative_gap(gap, rounding, dual, gradient.value_error, zero),
-        kkt_violation=problem.violation(B, gradient.values),
-        box_residual=float(np.maximum(B - problem.upper, 0.0).max(initial=0.0)),
-        equality_residual=float(residuals.max(initial=0.0)),
-        arithmetic=gradient.arithmetic,
-        bias=0.0,
-        value_error=gradient.value_error,
-        rounding=rounding,
-        size=float(np.abs(B).sum() + problem.upper.max(initial=0.0)),  # the shares are upper - B
-        complete=gradient.complete,
-        seconds=time.perf_counter() - started,
-        gap_terms=terms,
-    )
+    return numbers.certificate(terms, time.perf_counter() - started, zero, bias=0.0)
 
 
 def _distance_outside(problem: DualProblem, beta: Vector, claim: Vector, level: float | Vector) -> Vector:
@@ -330,11 +345,6 @@ def _distance_outside(problem: DualProblem, beta: Vector, claim: Vector, level: 
     outside[(beta > problem.lower) & (beta < problem.upper)] = -np.inf
     outside[problem.lower == problem.upper] = np.inf
     return outside
-
-
-@lru_cache(maxsize=4096)
-def _draw(n: int) -> NDArray[np.intp]:
-    return np.random.default_rng(0).choice(n, min(CHECKED_AT_RANDOM, n), replace=False)
 
 
 def _exact_where_it_matters(
@@ -351,7 +361,10 @@ def _exact_where_it_matters(
     """
     n = len(outside)
     checked = outside <= 0.0
-    checked[_draw(n)] = True
+    # A claim may be exact where an earlier proof has looked, because the solver was continued with that proof's gradient. So each
+    # claim has a draw of its own.
+    draw = np.random.default_rng(crc32(np.ascontiguousarray(claim).data))
+    checked[draw.choice(n, min(CHECKED_AT_RANDOM, n), replace=False)] = True
     gradient = claim.copy()
     rounding = np.zeros_like(claim)
     at = np.flatnonzero(checked).astype(np.int32)
@@ -365,6 +378,11 @@ def _exact_where_it_matters(
     rounding[..., ~checked] = SAFETY * error
     value_error = 0.5 * SAFETY * error * float(np.where(checked, 0.0, np.abs(beta)).sum())
     return Gradient(gradient, rounding, value_error, int(checked.sum()))
+
+
+def certificate_of(problem: DualProblem, numbers: Numbers, terms: Vector, seconds: float) -> Certificate:
+    """The certificate of a problem with losses, given its numbers."""
+    return numbers.certificate(terms, seconds, lambda: _zero(problem, lambda: math.inf))
 
 
 def _zero(problem: DualProblem, largest_norm: Callable[[], float]) -> float:

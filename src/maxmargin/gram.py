@@ -329,10 +329,8 @@ class BlockGram(Gram):
             values += weights[:, part] @ self._compute(rows[part], at, exact=True)
         additions = ROWS_AT_ONCE + len(rows) // ROWS_AT_ONCE + 2
         error = rounding_of_sums(self.kernel, self._training_set.n_terms, self._sizes, rows, weights, at, additions)
-        if self.kernel.shift_invariant:
-            support, queries = self._training_set.take(rows), self._training_set.take(at)
-            error = error + rounding_of_distances(self.kernel, support, queries, weights)
-        return ExactSums(values, error)
+        support, queries = self._training_set.take(rows), self._training_set.take(at)
+        return ExactSums(values, error + rounding_of_distances(self.kernel, support, queries, weights))
 
     @cached_property
     def _sizes(self) -> Vector | float:
@@ -381,27 +379,43 @@ def rounding_of_sums(
     return np.asarray(unit * (np.abs(weights) @ sizes[rows])[:, None] * sizes[at])
 
 
-def rounding_of_distances(kernel: Kernel, support: Samples, queries: Samples, weights: Matrix) -> Matrix | float:
-    """A bound on the further error of sums of a shift-invariant kernel if squared distances come from dot products of samples
-    less their centre, if they have one. With few features distances come from differences, and the bound is zero.
+class DistanceErrors(NamedTuple):
+    """Errors of the values of a shift-invariant kernel if squared distances come from dot products of samples less their centre,
+    if they have one: k(x, z) is off by at most of_products[x] + of_products[z] + constant + min(of_centre[x], of_centre[z]).
 
     Subtracting the centre puts a sample x at distance r_x from it off by u r_x. If one of two samples is much farther out than
     the other, their distance is about as large, and its relative error is a few u. Else the distance is off by at most 3 u
     min(r_x, r_z), which moves the kernel by at most its slope times that.
     """
-    if not isinstance(support, CsrSamples) and (len(support.shape) != 2 or support.shape[1] <= FEW_FEATURES):
-        return 0.0
+
+    of_products: Vector
+    of_centre: Vector
+    constant: float
+
+
+def errors_of_distances(kernel: Kernel, samples: Samples, n_terms: int) -> DistanceErrors | None:
+    """The errors of each sample, with `n_terms` terms in a dot product; None if they are zero: with few features, distances come
+    from differences."""
+    few = not isinstance(samples, CsrSamples) and (len(samples.shape) != 2 or samples.shape[1] <= FEW_FEATURES)
+    if few or not kernel.shift_invariant:
+        return None
+    squares = 1.01 * samples.squared_norms()
+    of_products = np.broadcast_to(kernel.rounding_of_products(squares, n_terms), squares.shape)
+    if samples.centre is None:
+        return DistanceErrors(of_products, np.zeros_like(squares), 0.0)
+    return DistanceErrors(of_products, 3.0 * UNIT_ROUNDOFF * kernel.slope() * np.sqrt(squares), 6.0 * UNIT_ROUNDOFF)
+
+
+def rounding_of_distances(kernel: Kernel, support: Samples, queries: Samples, weights: Matrix) -> Matrix | float:
+    """A bound on what `errors_of_distances` add to the error of the sums weights @ K[support, queries]."""
     n_terms = max(support.n_terms, queries.n_terms)
-    squares = [1.01 * some.squared_norms() for some in (support, queries)]
+    ours, theirs = (errors_of_distances(kernel, some, n_terms) for some in (support, queries))
+    if ours is None or theirs is None:
+        return 0.0
     sizes = np.abs(weights)
-    total = sizes.sum(axis=1, keepdims=True)
-    of_support, of_queries = (kernel.rounding_of_products(norms, n_terms) for norms in squares)
-    error = (sizes @ np.broadcast_to(of_support, sizes.shape[1]))[:, None] + total * of_queries
-    if support.centre is not None:
-        unit = 3.0 * UNIT_ROUNDOFF * kernel.slope()
-        radii = [np.sqrt(norms) for norms in squares]
-        error = error + unit * np.minimum(total * radii[1], (sizes @ radii[0])[:, None]) + 6.0 * UNIT_ROUNDOFF * total
-    return np.asarray(error)
+    total, centre = sizes.sum(axis=1, keepdims=True), (sizes @ ours.of_centre)[:, None]
+    products = (sizes @ ours.of_products)[:, None] + total * theirs.of_products
+    return np.asarray(products + np.minimum(total * theirs.of_centre, centre) + ours.constant * total)
 
 
 def _dense(samples: Samples) -> NDArray[Any]:

@@ -12,25 +12,34 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from maxmargin.certificates import Certificate, Gradient, certify, certify_jointly, recompute, recompute_jointly
+from maxmargin.certificates import (
+    Certificate,
+    Gradient,
+    certificate_of,
+    certify,
+    certify_jointly,
+    recompute,
+    recompute_jointly,
+)
 from maxmargin.control import Stop
 from maxmargin.formulations import CrammerSingerProblem, DualProblem
 from maxmargin.gram import ExactSums, Gram
 from maxmargin.solution import Solution, Status
-from maxmargin.solvers import Choice, Job, SolverOptions, go_on, solve_each
+from maxmargin.solvers import Choice, Job, SolverOptions, go_on, solve, solve_ahead
 from maxmargin.solvers.separability import hulls_meet
 
 Vector = NDArray[np.float64]
 #: A function from the best levels (for one group, minus the bias) to the levels of the model.
 Levels = Callable[[Vector], Vector]
 
+ENTRIES_AT_ONCE = 5e7  # kernel entries of the small problems that are solved in one call, between two looks at the clock
 MOST_CONTINUATIONS = 6
 MOST_CONTINUATIONS_AFTER_STALLS = 1  # times that a stalled solver is continued with the certificate's gradient
 LARGE_ENTRIES = 1e3  # kernel entries above this make the rounding errors of sums of duals matter
@@ -58,6 +67,12 @@ class Case(ABC):
     def __init__(self, job: Job) -> None:
         self.job, self.problem, self.gram = job, job.problem, job.gram
 
+    @property
+    def simple(self) -> bool:
+        """Whether `Backend.prove_each` may certify the case: boxes without a shift, at most one sum to keep, the best level, and
+        duals that need no tidying."""
+        return False
+
     def at_start(self, solution: Solution) -> Solution:
         """The solution at the default start of a run: the start of the problem, or zero."""
         beta = np.zeros_like(self.problem.linear) if self.problem.start is None else self.problem.start
@@ -74,6 +89,12 @@ class Case(ABC):
         most = self.value_of_zero_weights()
         slack = min(proof.rounding + proof.value_error, most) + IMPOSSIBLE_EXCESS * most
         return most < np.inf and not -slack <= proof.dual <= most + slack
+
+    def trusts_claims(self) -> bool:
+        """Whether a solver's gradient may stand for entries that are not recomputed. Not if recomputing them is cheap, as K is a
+        product of two factors; nor with a named kernel that need not be positive semi-definite, for which errors of a gradient
+        say little about each other."""
+        return True
 
     def tidy(self, solution: Solution) -> Solution:
         """The solution without rounding errors in its sums, where these matter."""
@@ -100,9 +121,20 @@ class BinaryCase(Case):
         super().__init__(job)
         self._levels = levels
 
+    @property
+    def simple(self) -> bool:
+        problem = self.problem
+        plain = problem.shift is None and not problem.hard and problem.start is None
+        return plain and self._levels is None and not self._needs_tidying()
+
+    def _needs_tidying(self) -> bool:
+        kernel = self.gram.kernel
+        if not self.problem.coupled or (kernel.named and kernel.shift_invariant):  # entries of at most 1, never centred
+            return False
+        return self.gram.samples.centre is not None or float(self.gram.diagonal().max()) > LARGE_ENTRIES
+
     def tidy(self, solution: Solution) -> Solution:
-        centred = self.gram.samples.centre is not None
-        if not self.problem.coupled or (not centred and float(self.gram.diagonal().max()) <= LARGE_ENTRIES):
+        if not self._needs_tidying():
             return solution
         return replace(solution, beta=self.problem.with_exact_sums(solution.beta))
 
@@ -122,16 +154,13 @@ class BinaryCase(Case):
         def sums(at: NDArray[np.int32]) -> ExactSums:
             return self.gram.exact_sums(support, beta[None, :], at)
 
-        claim = solution.gradient if solution.up_to_date and self._trusts_claims() else None
+        claim = solution.gradient if solution.up_to_date and self.trusts_claims() else None
         levels = self._given_levels(solution)
         if levels is None and claim is not None and solution.status.converged:
             levels = self.problem.middles(solution.beta, claim)
         return recompute(self.problem, solution.beta, sums, claim, levels)
 
-    def _trusts_claims(self) -> bool:
-        """Whether a solver's gradient may stand for entries that are not recomputed. Not if recomputing them is cheap, as K is a
-        product of two factors; nor with a named kernel that need not be positive semi-definite, for which errors of a gradient
-        say little about each other."""
+    def trusts_claims(self) -> bool:
         kernel = self.gram.kernel
         return self.gram.samples.stored or not (kernel.explicit or (kernel.named and not kernel.definite))
 
@@ -202,16 +231,61 @@ def train_each(
     options: SolverOptions | None = None,
     orders: Sequence[NDArray[np.intp]] | None = None,
 ) -> Iterator[Outcome]:
-    """Solve several problems over one kernel matrix and yield their solutions with certificates, in their order. The arguments
-    are those of `solve_each`."""
+    """Solve several problems over one kernel matrix and yield their solutions with certificates, in their order. Small ones are
+    solved and certified many at a time. `orders`, repeated as often as necessary, are those of `solvers.solve`."""
     first = cases[0].job.control.machine if cases else 0
     if len(cases) > 1:  # what one machine has no further use for, another one may need
         for case in cases:
             case.gram.expect(np.arange(len(case.gram), dtype=np.int32))
-    claims = solve_each(choice, [case.job for case in cases], options, orders)
-    for number, (case, claim) in enumerate(zip(cases, claims, strict=True), first):
-        yield settle(choice, case, claim)
-        case.job.control.machine = number + 1
+    for begin, some in _batches(cases):
+        some[0].job.control.begin_turn(first + begin, len(some))
+        ahead = solve_ahead(choice, [case.job for case in some])
+        proofs = _prove_together(some, ahead)
+        for number, case in enumerate(some, begin):
+            case.job.control.begin_turn(first + number)
+            claim, proof = ahead.get(number - begin), proofs.get(number - begin)
+            if claim is not None and proof is not None and proof.meets(case.job.stop.tol, case.job.stop.gap_tol):
+                yield _settled(case, claim, proof)
+            else:
+                order = None if orders is None else orders[number % len(orders)]
+                yield settle(choice, case, solve(choice, case.job, claim, options, order))
+            case.job.control.machine = first + number + 1
+
+
+def _batches(cases: Sequence[Case]) -> Iterator[tuple[int, Sequence[Case]]]:
+    """Some cases at a time, with the number of the first: as many as have ENTRIES_AT_ONCE kernel entries together."""
+    begin, entries = 0, 0
+    for number, case in enumerate(cases):
+        entries += len(case.gram) ** 2
+        if entries >= ENTRIES_AT_ONCE or number + 1 == len(cases):
+            yield begin, cases[begin : number + 1]
+            begin, entries = number + 1, 0
+
+
+def _prove_together(cases: Sequence[Case], ahead: Mapping[int, Solution]) -> dict[int, Certificate]:
+    """The certificates, by number, of cases that were solved ahead, where the backend has code for many of them at once."""
+    which = [number for number, solution in ahead.items() if solution.status.converged and cases[number].simple]
+    if not which:
+        return {}
+    started = time.perf_counter()
+    job, some = cases[which[0]].job, [cases[number] for number in which]
+    with job.control.clock_stopped():
+        betas = [ahead[number].beta for number in which]
+        claims = [ahead[number].gradient for number in which] if some[0].trusts_claims() else ()
+        proved = job.backend.prove_each([case.gram for case in some], [case.problem for case in some], betas, claims)
+    if proved is None:
+        return {}
+    seconds = (time.perf_counter() - started) / len(which)
+    each = zip(which, some, proved, strict=True)
+    return {number: certificate_of(case.problem, *found, seconds) for number, case, found in each}
+
+
+def _settled(case: Case, solution: Solution, proof: Certificate) -> Outcome:
+    """The outcome of a case whose certificate confirms the claim of the solver, recorded and reported."""
+    control = case.job.control
+    solution.trace.append(control.seconds, 0, proof.kkt_violation, proof.dual, proof.gap)
+    control.report(0, proof.kkt_violation, proof.relative_gap, 1.0)
+    return _outcome(case, solution, decide(solution.status, proof, case.job.stop), proof)
 
 
 def settle(choice: Choice, case: Case, solution: Solution) -> Outcome:
@@ -256,9 +330,14 @@ def settle(choice: Choice, case: Case, solution: Solution) -> Outcome:
         best_proof = _prove(case, best)[1]
     if status is Status.NOT_SEPARABLE and not _proves_inseparable(case, best):
         status = Status.STALLED
-    if status.converged and stop.gap_tol is not None and not best_proof.holds(stop.gap_tol):  # rounding only
-        best_proof = replace(best_proof, relative_gap=0.0)
-    return Outcome(case.problem, case.gram, best if status is best.status else replace(best, status=status), best_proof)
+    return _outcome(case, best, status, best_proof)
+
+
+def _outcome(case: Case, solution: Solution, status: Status, proof: Certificate) -> Outcome:
+    gap_tol = case.job.stop.gap_tol
+    if status.converged and gap_tol is not None and not proof.holds(gap_tol):  # rounding only
+        proof = replace(proof, relative_gap=0.0)
+    return Outcome(case.problem, case.gram, solution if status is solution.status else replace(solution, status=status), proof)
 
 
 def _prove(case: Case, solution: Solution) -> tuple[Gradient, Certificate]:

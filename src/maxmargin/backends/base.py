@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxmargin.backends.point import Part, Point
+from maxmargin.certificates import Numbers
 from maxmargin.formulations import DualProblem
 from maxmargin.gram import Gram
 from maxmargin.kernels import Kernel, NamedKernel
@@ -19,6 +20,8 @@ from maxmargin.samples import CsrSamples, Samples
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
+#: The numbers of a certificate, and its gap terms.
+Proved = tuple[Numbers, Vector]
 
 ROWS_AT_ONCE = 512
 NEVER = 1e30  # seconds: no deadline
@@ -71,7 +74,7 @@ class InnerSolver(ABC):
         self,
         grams: Sequence[Gram],
         joined: Part,
-        ends: NDArray[np.intp],
+        ends: Sequence[int],
         tolerance: float,
         polish: float,
         limit: Limit,
@@ -104,6 +107,14 @@ class Backend(ABC):
     @abstractmethod
     def gram(self, kernel: Kernel, samples: Samples, dtype: np.dtype[Any], cache_bytes: int, segments: tuple[int, ...]) -> Gram:
         """The kernel matrix of the samples, with its rows cut at `segments` (0, ..., n)."""
+
+    def prove_each(
+        self, grams: Sequence[Gram], problems: Sequence[DualProblem], betas: Sequence[Vector], claims: Sequence[Vector]
+    ) -> list[Proved] | None:
+        """The numbers and the gap terms of the certificates of several small machines over one kernel matrix, at the best levels,
+        from the samples alone: what `certificates` computes for one. `claims` are the solver's gradients at points where it has
+        converged; none if they count for nothing. None if this backend has no code for these machines."""
+        return None
 
     @abstractmethod
     def place(self, problem: DualProblem, gram: Gram, beta: Vector, gradient: Vector) -> Point:

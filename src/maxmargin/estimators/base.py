@@ -99,7 +99,8 @@ class KernelMachine(ShownInNotebooks, Portable, CallbackSupportMixin, NestedPara
 
     def _make_control(self, tree: CallbackTree) -> Control:
         """The control of a fit: its clock, its limits and its callbacks."""
-        callbacks = [tree.report, *(self.callbacks or ()), *([ProgressBar()] if self.verbose else ())]
+        watching = [tree.report] if tree.watched else []
+        callbacks = [*watching, *(self.callbacks or ()), *([ProgressBar()] if self.verbose else ())]
         return Control(self.max_seconds, self.max_iter, callbacks)
 
     def _opened(self, X: Any, y: Any, sample_weight: Any) -> AbstractContextManager[tuple[Any, Any, Any]]:

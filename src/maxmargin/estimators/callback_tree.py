@@ -31,13 +31,15 @@ class CallbackTree:
 
     def __init__(self, estimator: Any) -> None:
         self._estimator = estimator
+        #: Whether there are callbacks, set by the user or handed down by a meta-estimator.
+        self.watched = bool(getattr(estimator, "_skl_callbacks", ()))
         self._data: dict[str, Any] = {}
         self._fit: Any = None
         self._machine: Any = None
 
     def begin(self, n_machines: int, **data: Any) -> None:
         """Begin the task of the whole fit; `data` is what callbacks may ask for: X, y and metadata."""
-        if hasattr(self._estimator, "_init_callback_context"):
+        if self.watched:
             self._data = data
             self._fit = self._estimator._init_callback_context(max_subtasks=n_machines)
             self._fit.call_on_fit_task_begin(estimator=self._estimator, **data)

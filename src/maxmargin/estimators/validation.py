@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -57,9 +58,9 @@ def positive(name: str, value: Any, *, zero_ok: bool = False, infinite_ok: str |
     if isinstance(value, bool) or not isinstance(value, Real):
         raise InvalidParameterError(name, value, f"must be a number{hint}")
     number = float(value)
-    if np.isinf(number) and number > 0 and infinite_ok is not None:
+    if number == math.inf and infinite_ok is not None:
         return number
-    if not np.isfinite(number) or number < 0 or (number == 0 and not zero_ok):
+    if not math.isfinite(number) or number < 0 or (number == 0 and not zero_ok):
         rule = "must be a finite number >= 0" if zero_ok else "must be positive"
         raise InvalidParameterError(name, value, f"{rule}{hint}")
     return number
@@ -69,7 +70,7 @@ def finite(name: str, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, Real):
         raise InvalidParameterError(name, value, "must be a number")
     number = float(value)
-    if not np.isfinite(number):
+    if not math.isfinite(number):
         raise InvalidParameterError(name, value, "must be a finite number")
     return number
 

@@ -338,6 +338,21 @@ class DualProblem:
             coupled=problems[0].coupled,
         )
 
+    def cut(self, ends: Sequence[int]) -> list[DualProblem]:
+        """The problems that `join` would make into this one again: the first ends at `ends[0]`, and so on. They are views."""
+        known = {"bounded": True} if self.bounded else {}
+        return [
+            self._unchecked(
+                linear=self.linear[some],
+                lower=self.lower[some],
+                upper=self.upper[some],
+                shift=None if self.shift is None else self.shift[some],
+                coupled=self.coupled,
+                **known,
+            )
+            for some in (slice(*edge) for edge in pairwise([0, *ends]))
+        ]
+
     def restrict(self, members: NDArray[np.integer]) -> DualProblem:
         """The problem over the variables `members` (ascending), with the others fixed; its sums are those of the point it starts
         from."""

@@ -127,8 +127,6 @@ class Grid:
     def _rounding_of_distances(self, kernel: NamedKernel) -> float:
         """A bound on the further error of a kernel value if distances come from dot products (`rounding_of_distances` has it for
         kernel sums)."""
-        if not kernel.shift_invariant:
-            return 0.0
         farthest = self.samples.take(np.array([self.samples.squared_norms().argmax()]))
         return 2.0 * float(np.max(rounding_of_distances(kernel, farthest, farthest, np.ones((1, 1)))))
 

@@ -20,7 +20,7 @@ and, in textbook/:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -35,45 +35,48 @@ from maxmargin.solvers.options import SolverOptions, make_options
 
 Vector = NDArray[np.float64]
 
-PROBLEMS_AT_ONCE = 32  # small problems that are solved in one call, between two looks at the clock
 FAST_SOLVERS = ("block-smo", "crammer-singer", "linear")
 FINITE_TOL = 1e-3  # tol of textbook solvers if the user's tol is infinite: they do not stop by the gap
 FAST = Choice("block-smo", "block-smo, the solver of the dual for every machine", continues=True)
 JOINT = Choice("crammer-singer", "crammer-singer, the solver of the dual of a machine of all classes", continues=True)
 
 
-def solve_each(
-    choice: Choice,
-    jobs: Sequence[Job],
-    options: SolverOptions | None = None,
-    orders: Sequence[NDArray[np.intp]] | None = None,
-) -> Iterator[Solution]:
-    """Yield the solutions of several problems over one kernel matrix, in their order; the jobs differ in problem, part of the
-    matrix and start only. `orders`, repeated as often as necessary, are the orders in which a solver that depends on the order of
-    the variables sees them.
+def solve_ahead(choice: Choice, jobs: Sequence[Job]) -> dict[int, Solution]:
+    """Solve the small ones among several problems over one kernel matrix together, because each of them occupies only one core;
+    return the solutions by the number of the job. The jobs differ in problem, part of the matrix and start only. None is solved
+    if the steps are limited, because the limit is for all problems together."""
+    control = jobs[0].control
+    if choice.name != "block-smo" or control.limits_steps or control.ended() is not None:
+        return {}
+    return block_smo.solve_small(jobs)
 
-    Small problems are solved ahead, many at a time, because each of them occupies only one core; but not if the steps are
-    limited, because the limit is for all problems together. When the fit has to end, the remaining problems stay at zero.
-    """
-    ahead: dict[int, Solution] = {}
-    first = jobs[0].control.machine if jobs else 0
-    for index, job in enumerate(jobs):
-        control = job.control
-        if choice.name == "block-smo" and not control.limits_steps and index % PROBLEMS_AT_ONCE == 0:
-            some = jobs[index : index + PROBLEMS_AT_ONCE]
-            control.begin_turn(first + index, len(some))
-            ahead = block_smo.solve_small(some) if control.ended() is None else {}
-        control.begin_turn(first + index)
-        solution = ahead.pop(index % PROBLEMS_AT_ONCE, None)
-        if solution is not None and solution.status.converged:
-            control.report(0, solution.violation, solution.trace.relative_gap(), 1.0)
-            yield solution
-        elif solution is not None and solution.steps:
-            yield go_on(job, solution, solution.gradient)
-        elif (ended := control.ended()) is not None:
-            yield _untouched(job, ended)
-        else:
-            yield _solve_one(choice, job, options, None if orders is None else orders[index % len(orders)])
+
+def solve(
+    choice: Choice,
+    job: Job,
+    ahead: Solution | None = None,
+    options: SolverOptions | None = None,
+    order: NDArray[np.intp] | None = None,
+) -> Solution:
+    """Solve a problem, given the solution that was found ahead, if any, which is continued if its gap is too large. `order` is
+    the order in which a solver that depends on the order of the variables sees them. When the fit has to end, the problem stays
+    at zero."""
+    control = job.control
+    if ahead is not None and ahead.steps:
+        return ahead if ahead.status.converged and _record(job, ahead) else go_on(job, ahead, ahead.gradient)
+    if (ended := control.ended()) is not None:
+        return _untouched(job, ended)
+    return _solve_one(choice, job, options, order)
+
+
+def _record(job: Job, solution: Solution) -> bool:
+    """Record and report a problem that was solved ahead; return whether its gap is small enough."""
+    problem, beta, gradient = job.problem, solution.beta, solution.gradient
+    gap = float(problem.gap_terms(beta, gradient, problem.best_level(beta, gradient)).sum())
+    solution.trace.append(job.control.seconds, 0, solution.violation, problem.dual_value(beta, gradient), gap)
+    relative_gap = solution.trace.relative_gap()
+    job.control.report(0, solution.violation, relative_gap, 1.0)
+    return job.stop.close(relative_gap)
 
 
 def go_on(job: Job, solution: Solution, gradient: NDArray[np.float64]) -> Solution:
@@ -123,5 +126,6 @@ __all__ = [
     "go_on",
     "make_options",
     "require_known",
-    "solve_each",
+    "solve",
+    "solve_ahead",
 ]

@@ -161,7 +161,7 @@ def _solve_one_tile(run: _Run, polish: float | None = None) -> Status:
 def solve_small(jobs: Sequence[Job]) -> dict[int, Solution]:
     """Solve the problems that fit into one tile each, side by side; the jobs differ in problem, kernel matrix and start only. The
     solutions are returned by the number of the job; one that needs the full solver has the status STOPPED_BY_OPTION, or is
-    missing.
+    missing. The gap is not looked at.
 
     A float32 tile suffices where rounding errors stay below tol: its entries are off by FLOAT32_ENTRY, independently, so the
     gradient is off by about FLOAT32_ENTRY |beta|.
@@ -174,9 +174,10 @@ def solve_small(jobs: Sequence[Job]) -> dict[int, Solution]:
     exact = grams[0].dtype == np.float64
     tolerance = stop.tol if exact else inner.last_share * stop.tol
     joined = DualProblem.join([jobs[i].problem for i in small])
-    ends = np.cumsum([len(jobs[i].problem) for i in small])
+    ends = list(itertools.accumulate(len(jobs[i].problem) for i in small))
+    parts = [slice(*part) for part in itertools.pairwise([0, *ends])]
     beta, gradient = np.zeros(len(joined)), joined.linear.copy()
-    for i, part in zip(small, _parts(ends), strict=True):
+    for i, part in zip(small, parts, strict=True):
         if jobs[i].start is not None:
             beta[part] = jobs[i].problem.feasible(jobs[i].start)
             support = support_of(beta[part])
@@ -189,29 +190,16 @@ def solve_small(jobs: Sequence[Job]) -> dict[int, Solution]:
         POLISHED_VIOLATION if exact else tolerance,
         Limit(control.steps_left(inner.steps_at_once), min(control.seconds_left, NEVER)),
     )
-    firsts = ends - np.diff(ends, prepend=0)
-    levels = np.repeat([result.level for result in results], ends - firsts)
-    with np.errstate(over="ignore", invalid="ignore"):  # an unbounded problem is left to the full solver
-        gaps = np.add.reduceat(joined.gap_terms(beta, gradient, levels), firsts)
-        duals = -0.5 * np.add.reduceat(beta * (gradient + joined.linear), firsts)
-        norms = np.sqrt(np.add.reduceat(beta**2, firsts))
-    settled = exact | (FLOAT32_ENTRY * norms * float(grams[0].diagonal().max()) <= tolerance)
+    arithmetic, unit = f"{grams[0].dtype} kernel", 0.0 if exact else FLOAT32_ENTRY * float(grams[0].diagonal().max())
     solutions = {}
-    arithmetic = f"{grams[0].dtype} kernel"
-    for k, (i, result, part) in enumerate(zip(small, results, _parts(ends), strict=True)):
+    for i, result, part in zip(small, results, parts, strict=True):
         control.steps += result.steps
-        trace = Trace()
-        trace.append(control.seconds, 0, result.violation, float(duals[k]), float(gaps[k]))
         if result.lowest_curvature < -NEGATIVE_CURVATURE:
             continue
-        done = result.violation <= stop.tol and settled[k] and stop.close(trace.relative_gap())
+        done = result.violation <= stop.tol and (exact or unit * float(np.linalg.norm(beta[part])) <= tolerance)
         status = Status.CONVERGED if done else Status.STOPPED_BY_OPTION
-        solutions[i] = Solution(beta[part], gradient[part], status, result.violation, result.steps, trace, arithmetic)
+        solutions[i] = Solution(beta[part], gradient[part], status, result.violation, result.steps, Trace(), arithmetic)
     return solutions
-
-
-def _parts(ends: NDArray[np.intp]) -> list[slice]:
-    return [slice(*part) for part in itertools.pairwise([0, *ends.tolist()])]
 
 
 def _batchable(problem: DualProblem) -> bool:

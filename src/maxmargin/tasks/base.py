@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -45,6 +45,9 @@ class Task(ABC):
     weights: Vector
     #: The dual problem of each machine.
     problems: Sequence[Any]
+    #: A function from the levels with the smallest gap to those of the machine; None: it has the same. The level of one group is
+    #: minus the intercept.
+    kept_levels: Callable[[Vector], Vector] | None = None
     #: The samples that a fold holds out, a mask in the order of the kernel matrix; None: the task is no fold.
     held_out: Mask | None = None
 
@@ -65,10 +68,6 @@ class Task(ABC):
     def orders(self) -> list[Indices] | None:
         """The user's order of the variables of each problem, for solvers whose steps depend on it; None: as they are."""
         return None
-
-    def kept_levels(self, best: Vector) -> Vector:
-        """The levels of the machine (for one group, minus the intercept), given the levels with the smallest gap."""
-        return best
 
     def without(self, held_out: Mask) -> Self:
         """The task of training without some samples, a mask in the order of the kernel matrix. They stay in the problems, as

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate
 
 import numpy as np
 from numpy.typing import NDArray
 
 from maxmargin.gram import Gram
 from maxmargin.multiclass import Machine, machines
+
+Vector = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -31,15 +35,28 @@ class ByClass:
         """The class of each sample, in sorted order."""
         return np.repeat(np.arange(len(self.edges) - 1), np.diff(self.edges))
 
-    @property
+    @cached_property
     def members(self) -> list[NDArray[np.int32]]:
         """The samples that each machine sees, as positions in the sorted training set."""
         return [machine.members(self.edges) for machine in self.plan]
 
     @property
+    def together(self) -> tuple[NDArray[np.int32], Vector, list[int]]:
+        """The members of all machines one after the other, whether each is positive (1 or -1), and where each machine ends."""
+        seen = [(c, 1.0 if c == machine.positive else -1.0) for machine in self.plan for c in machine.classes]
+        sizes = [self.edges[c + 1] - self.edges[c] for c, _ in seen]
+        ends = accumulate(sum(self.edges[c + 1] - self.edges[c] for c in machine.classes) for machine in self.plan)
+        return np.concatenate(self.members), np.repeat([sign for _, sign in seen], sizes), list(ends)
+
+    @property
     def orders(self) -> list[NDArray[np.intp]]:
         """The user's order of the samples of each machine, as positions among the samples that it sees."""
         return [np.argsort(self.order[seen]) for seen in self.members]
+
+    def count(self, some: NDArray[np.integer]) -> NDArray[np.int32]:
+        """How many of some positions, in ascending order, each class has."""
+        before = np.searchsorted(some, self.edges)
+        return (before[1:] - before[:-1]).astype(np.int32)
 
     def machines(self) -> Iterator[tuple[Machine, NDArray[np.int32]]]:
         return zip(self.plan, self.members, strict=True)

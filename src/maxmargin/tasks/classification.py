@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, Self
 
 import numpy as np
@@ -32,12 +33,10 @@ from maxmargin.training import Outcome
 class BinaryMachine(ABC):
     """A binary machine without its samples: its dual problem, and the scale of its solution."""
 
-    def require_feasible(self, seen: Sequence[tuple[Vector, Vector]]) -> None:
-        """Raise a ValueError if some problem has no feasible point; `seen` are the signs and weights of each."""
-        return None
-
     @abstractmethod
-    def pose(self, signs: Vector, weights: Vector) -> DualProblem: ...
+    def pose_each(self, signs: Vector, weights: Vector, ends: Sequence[int]) -> list[DualProblem]:
+        """The dual problem of each machine, from the signs and weights of all, one after the other; machine i ends at `ends[i]`.
+        A ValueError if some problem has no feasible point."""
 
     def of_fold(self) -> BinaryMachine:
         """The machine for a fold, which has fewer samples."""
@@ -64,8 +63,9 @@ class CostMachine(BinaryMachine):
     loss: Loss
     fit_intercept: bool = True
 
-    def pose(self, signs: Vector, weights: Vector) -> DualProblem:
-        return classification_problem(signs, costs(self.C, weights), self.loss, self.fit_intercept)
+    def pose_each(self, signs: Vector, weights: Vector, ends: Sequence[int]) -> list[DualProblem]:
+        # the statement is about each sample by itself
+        return classification_problem(signs, costs(self.C, weights), self.loss, self.fit_intercept).cut(ends)
 
 
 @dataclass(frozen=True)
@@ -76,16 +76,16 @@ class NuMachine(BinaryMachine):
     nu: float
     clipped: bool = False
 
-    def require_feasible(self, seen: Sequence[tuple[Vector, Vector]]) -> None:
-        most = min(largest_nu(signs, weights) for signs, weights in seen)
+    def pose_each(self, signs: Vector, weights: Vector, ends: Sequence[int]) -> list[DualProblem]:
+        seen = [(signs[start:end], weights[start:end]) for start, end in pairwise([0, *ends])]
+        largest = [largest_nu(*one) for one in seen]
+        most = min(largest)
         if self.nu > most and not self.clipped:
             raise ValueError(
                 f"nu={self.nu!r}: specified nu is infeasible: the largest value that the smaller class of each pair can "
                 f"satisfy here is {most!r}"
             )
-
-    def pose(self, signs: Vector, weights: Vector) -> DualProblem:
-        return nu_classification_problem(signs, weights, min(self.nu, largest_nu(signs, weights)))
+        return [nu_classification_problem(*one, min(self.nu, own)) for one, own in zip(seen, largest, strict=True)]
 
     def of_fold(self) -> NuMachine:
         return replace(self, clipped=True)
@@ -112,9 +112,8 @@ class ClassificationTask(Task):
 
     @cached_property
     def problems(self) -> list[DualProblem]:  # type: ignore[override]
-        seen = [(machine.signs(self.by_class.edges), self.weights[members]) for machine, members in self.by_class.machines()]
-        self.machine.require_feasible(seen)
-        return [self.machine.pose(*one) for one in seen]
+        members, signs, ends = self.by_class.together
+        return self.machine.pose_each(signs, self.weights[members], ends)
 
     def parts(self, gram: Gram) -> list[Gram]:
         return self.by_class.parts(gram)
@@ -135,7 +134,7 @@ class ClassificationTask(Task):
             margins = 1.0 / (np.array(scales) * np.sqrt([squared_norm(one) for one in outcomes]))
         return Fitted(
             support=self.by_class.order[support],
-            n_support=np.diff(np.searchsorted(support, self.by_class.edges)).astype(np.int32),
+            n_support=self.by_class.count(support),
             coefficients=coefficients,
             intercepts=np.array(biases),
             certificate=self.together([one.proof for one in outcomes]),
@@ -158,8 +157,10 @@ def _scaled(one: Outcome, scale: float) -> tuple[Vector, float]:
     The duals of a linear machine have to sum to zero after that too: with large features, what rounding leaves of their sum
     matters. The intercept is then chosen so that the first sample keeps its decision, times the scale.
     """
+    if scale == 1.0:
+        return one.solution.beta, one.proof.bias
     beta, samples = scale * one.solution.beta, one.gram.samples
-    if scale == 1.0 or samples.centre is None or not dwarfs_spread(samples.centre, samples):
+    if samples.centre is None or not dwarfs_spread(samples.centre, samples):
         return beta, scale * one.proof.bias
     problem = one.problem
     scaled = replace(problem, lower=scale * problem.lower, upper=scale * problem.upper, split=None, start=None)

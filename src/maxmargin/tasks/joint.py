@@ -45,7 +45,7 @@ class JointTask(Task):
         squared_norm = -2.0 * (one.proof.dual + float(np.vdot(problem.linear, B)))
         return Fitted(
             support=self.by_class.order[support],
-            n_support=np.diff(np.searchsorted(support, self.by_class.edges)).astype(np.int32),
+            n_support=self.by_class.count(support),
             coefficients=coefficients,
             intercepts=intercepts,
             certificate=self.together([one.proof]),

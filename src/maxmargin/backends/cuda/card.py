@@ -172,7 +172,7 @@ class CardSolver(InnerSolver):
         self,
         grams: Sequence[Gram],
         joined: Part,
-        ends: NDArray[np.intp],
+        ends: Sequence[int],
         tolerance: float,
         polish: float,
         limit: Limit,
@@ -181,7 +181,7 @@ class CardSolver(InnerSolver):
             return super().solve_each(grams, joined, ends, tolerance, polish, limit)
         state, problem, groups = _State.of(joined, self._device), joined.problem, int(joined.problem.coupled)
         results: list[TileResult] = []
-        starts = [0, *ends[:-1].tolist()]
+        starts = [0, *ends[:-1]]
         while len(results) < len(grams):
             tiles: list[CardTile] = []
             room = self._budget

@@ -9,19 +9,22 @@ threads, waiting   BLAS with one thread while ours run; threads that sleep while
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
+from itertools import accumulate, pairwise
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from maxmargin.backends.base import Backend, InnerSolver, Matrix, Vector
+from maxmargin.backends.base import Backend, InnerSolver, Matrix, Proved, Vector
 from maxmargin.backends.native.core import core
 from maxmargin.backends.native.gram import MatrixGram, NativeGram, make_whole
 from maxmargin.backends.native.inner import NativeSolver
 from maxmargin.backends.native.packing import (
     DOUBLE,
     NO_SAMPLES,
+    NOTHING,
     can_pack,
     centre_for,
     compiled_kernel,
@@ -34,6 +37,7 @@ from maxmargin.backends.native.packing import (
 from maxmargin.backends.native.point import NativePoint
 from maxmargin.backends.native.threads import blas_threads_off
 from maxmargin.backends.point import Point
+from maxmargin.certificates import Numbers
 from maxmargin.formulations import DualProblem
 from maxmargin.gram import BlockGram, Gram, sums_by_blocks
 from maxmargin.kernels import Kernel, NamedKernel
@@ -56,6 +60,33 @@ class NativeBackend(Backend):
         if not can_pack(kernel, samples):
             return BlockGram(kernel, samples, cache_bytes, segments)
         return NativeGram(kernel, suitable(kernel, samples), dtype, cache_bytes, segments)
+
+    def prove_each(
+        self, grams: Sequence[Gram], problems: Sequence[DualProblem], betas: Sequence[Vector], claims: Sequence[Vector]
+    ) -> list[Proved] | None:
+        parts = [gram for gram in grams if isinstance(gram, NativeGram)]
+        if len(parts) < len(grams) or parts[0].kernel.explicit:
+            return None
+        joined, beta = DualProblem.join(problems), np.concatenate(betas)
+        ends, members = list(accumulate(map(len, betas))), np.concatenate([part.rows() for part in parts])
+        known, terms = parts[0].for_proofs, np.empty(len(beta))
+        proofs = core.prove_each(
+            compiled_kernel(parts[0].kernel),
+            known.packed,
+            *known.errors,
+            ends,
+            members,
+            joined.linear,
+            joined.lower,
+            joined.upper,
+            beta,
+            np.concatenate([NOTHING, *claims]),
+            joined.coupled,
+            terms,
+        )
+        levels = [proof[:1] if joined.coupled else () for proof in proofs]
+        pieces = [terms[start:end] for start, end in pairwise([0, *ends])]
+        return [(Numbers(own, *proof[1:]), piece) for own, proof, piece in zip(levels, proofs, pieces, strict=True)]
 
     def place(self, problem: DualProblem, gram: Gram, beta: Vector, gradient: Vector) -> Point:
         return NativePoint(problem, gram, beta, gradient)

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from maxmargin.backends.base import InnerSolver, Limit, TileResult
 from maxmargin.backends.native.core import core
@@ -29,7 +28,7 @@ class NativeSolver(InnerSolver):
         self,
         grams: Sequence[Gram],
         joined: Part,
-        ends: NDArray[np.intp],
+        ends: Sequence[int],
         tolerance: float,
         polish: float,
         limit: Limit,
@@ -40,7 +39,7 @@ class NativeSolver(InnerSolver):
         problem = joined.problem
         results = core.solve_tiles(
             parts[0].compiled,
-            ends.tolist(),
+            ends,
             np.concatenate([part.rows() for part in parts]),
             problem.lower,
             problem.upper,

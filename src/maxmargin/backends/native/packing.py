@@ -17,7 +17,7 @@ Matrix = NDArray[np.float64]
 Indices = NDArray[np.int32]
 
 DOUBLE = np.dtype(np.float64)
-NO_CENTRE = np.empty(0)  # in place of a centre: the samples are not centred
+NOTHING = np.empty(0)  # in place of a centre: the samples are not centred; in place of errors: they are zero
 NO_SAMPLES = np.empty(0, dtype=np.int32)
 #: A value of a sparse sample costs as much as this many of a dense one.
 SPARSE_COST = 2.0
@@ -109,7 +109,7 @@ def pack(samples: Samples, dtype: np.dtype[Any], centre: Vector | None = None) -
     X = samples.X
     if isinstance(samples, CsrSamples):
         return kind.from_csr(X.indptr, X.indices.astype(X.indptr.dtype, copy=False), X.data, X.shape[1], samples.index)
-    return kind.from_dense(np.ascontiguousarray(X), NO_CENTRE if centre is None else centre, samples.index)
+    return kind.from_dense(np.ascontiguousarray(X), NOTHING if centre is None else centre, samples.index)
 
 
 def centre_for(
@@ -133,7 +133,7 @@ def centre_for(
 def linear_sums(samples: Samples, rows: Indices, weights: Matrix, at: Indices) -> tuple[Matrix, Vector, Matrix, Matrix]:
     """The weights of each output, offsets, sums and the sizes of their terms, as defined in
     native/include/maxmargin/linear_sums.hpp."""
-    X, centre = samples.X, NO_CENTRE if samples.centre is None else samples.centre
+    X, centre = samples.X, NOTHING if samples.centre is None else samples.centre
     weights = np.ascontiguousarray(weights, dtype=np.float64)
     told = centre, samples.places(rows), weights, samples.places(at)
     if isinstance(samples, CsrSamples):
