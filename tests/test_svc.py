@@ -194,6 +194,24 @@ def test_float32_is_kept(n: int) -> None:
     )
 
 
+@pytest.mark.parametrize("kernel", ["rbf", "exponential"])
+def test_float32_queries_far_from_the_others_are_answered_in_float64(kernel: str) -> None:
+    """Distances of far samples that are close together come from dot products that cancel. Rare columns, standardised, are such
+    outliers. What is asked together with a query does not change its answer."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(600, 40))
+    X[:30] = 3e3 * np.sign(rng.normal(size=40)) + rng.normal(size=(30, 40))  # thirty samples far out, close together
+    X, y = X.astype(np.float32), rng.integers(0, 2, 600)
+    model = SVC(kernel=kernel, gamma=0.02).fit(X, y)
+    exact = model.decision_function(X.astype(np.float64))
+    found = model.decision_function(X)
+    np.testing.assert_allclose(found, exact, atol=1e-3)
+    np.testing.assert_allclose(found[:30], exact[:30], atol=1e-12)
+    if kernel == "rbf":
+        assert not np.array_equal(found[30:], exact[30:])  # these are answered in float32
+        np.testing.assert_array_equal(model.decision_function(X[100:]), found[100:])
+
+
 def test_float32_queries_of_a_model_with_large_coefficients() -> None:
     """float32 kernel values times coefficients of 1e6 would be off in the first digit."""
     X, y = two_classes()

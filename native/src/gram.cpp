@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 
 #include "maxmargin/threads.hpp"
 #include "maxmargin/tiles.hpp"
@@ -245,12 +246,27 @@ void write_mirrored(const T* block, int stride, const int* at, std::int64_t firs
         }
 }
 
+// The kernel matrix of samples with themselves, in the rows and columns `at` of a tile.
+template <class T>
+void fill_symmetric(const Kernel& kernel, const Samples<T>& samples, const int* at, Tile<T>& out) {
+    visit_tiles(
+        kernel, samples, samples, 0, samples.size(),
+        [&](std::int64_t r, int height, std::int64_t c, int width, const T* tile, int stride) {
+            write_mirrored(tile, stride, at, r, height, c, width, out);
+        },
+        Part::upper);
+}
+
 template <class T>
 void Gram<T>::fill_tile(const std::int32_t* members, int n_members, Tile<T>& out) {
     out.resize(n_members);
     std::vector<int> known, unknown;  // the members whose rows are kept, and the others
+    std::vector<std::int32_t> ids;    // of the others
     for (int a = 0; a < n_members; ++a) (cache_.holds_all(members[a], members, n_members) ? known : unknown).push_back(a);
-    fill_tile_anew(members, unknown, out);
+    for (int a : unknown) ids.push_back(members[a]);
+    Samples<T> chosen(samples_, ids.data(), static_cast<std::int64_t>(ids.size()));
+    if (wants_panels(kernel_, samples_.n_features())) chosen.make_panels();
+    fill_symmetric(kernel_, chosen, unknown.data(), out);
     const int n_known = static_cast<int>(known.size()), n_unknown = static_cast<int>(unknown.size());
 #pragma omp parallel num_threads(threads_for(static_cast<std::int64_t>(n_known) * n_members))
     {
@@ -267,20 +283,6 @@ void Gram<T>::fill_tile(const std::int32_t* members, int n_members, Tile<T>& out
         for (int u = 0; u < n_unknown; ++u)
             for (int k = 0; k < n_known; ++k) out.row(unknown[u])[known[k]] = out.row(known[k])[unknown[u]];
     }
-}
-
-template <class T>
-void Gram<T>::fill_tile_anew(const std::int32_t* members, const std::vector<int>& at, Tile<T>& out) const {
-    std::vector<std::int32_t> ids(at.size());
-    for (std::size_t a = 0; a < at.size(); ++a) ids[a] = members[at[a]];
-    Samples<T> chosen(samples_, ids.data(), static_cast<std::int64_t>(ids.size()));
-    if (wants_panels(kernel_, samples_.n_features())) chosen.make_panels();
-    visit_tiles(
-        kernel_, chosen, chosen, 0, chosen.size(),
-        [&](std::int64_t r, int height, std::int64_t c, int width, const T* tile, int stride) {
-            write_mirrored(tile, stride, at.data(), r, height, c, width, out);
-        },
-        Part::upper);
 }
 
 // One row of the kernel matrix of `samples` with themselves, padded with zeros to whole chunks.
@@ -319,6 +321,10 @@ void kernel_row(const Kernel& kernel, const Samples<T>& samples, std::int32_t r,
     std::fill(out + samples.size(), out + in_chunks(static_cast<int>(samples.size())), T(0));
 }
 
+// Samples of more bytes than this do not stay in the cache while row after row is computed from them: it is faster to compute the
+// whole matrix by blocks, each row once.
+constexpr std::int64_t most_bytes_for_rows = 1 << 20;
+
 template <class T>
 void solve_small(const Gram<T>& gram, SmallProblem<T>& problem, const std::vector<double>& diagonal, const Deadline& deadline,
                  Tile<T>& tile) {
@@ -328,11 +334,18 @@ void solve_small(const Gram<T>& gram, SmallProblem<T>& problem, const std::vecto
     if (wants_panels(gram.kernel(), samples.n_features())) samples.make_panels();
     std::vector<double> own(problem.size);
     for (int a = 0; a < problem.size; ++a) own[a] = diagonal[problem.members[a]] + (problem.shift ? problem.shift[a] : 0.0);
-    // most variables of a small problem never move, so most rows are never needed
-    tile.make_lazy(std::move(own), [&](int a, T* out) {
-        kernel_row(gram.kernel(), samples, a, out);
-        if (problem.shift) out[a] += static_cast<T>(problem.shift[a]);
-    });
+    if (samples.n_stored() * static_cast<std::int64_t>(sizeof(T)) > most_bytes_for_rows) {
+        std::vector<int> all(problem.size);
+        std::iota(all.begin(), all.end(), 0);
+        tile.resize(problem.size);
+        fill_symmetric(gram.kernel(), samples, all.data(), tile);
+        for (int a = 0; a < problem.size && problem.shift; ++a) tile.row(a)[a] += static_cast<T>(problem.shift[a]);
+    } else {  // most variables of a small problem never move, so most rows are never needed
+        tile.make_lazy(std::move(own), [&](int a, T* out) {
+            kernel_row(gram.kernel(), samples, a, out);
+            if (problem.shift) out[a] += static_cast<T>(problem.shift[a]);
+        });
+    }
     const std::vector<int> edges = problem.coupled ? std::vector<int>{0, problem.size} : std::vector<int>{};
     TileProblem<T> inner{tile,  problem.lower,     problem.upper,     problem.beta, problem.gradient,
                          edges, problem.tolerance, problem.max_steps, deadline};

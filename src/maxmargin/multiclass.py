@@ -74,7 +74,7 @@ def gather_coefficients(
             coefficients[i, edges[j] : edges[j + 1]] = beta[size:]
         else:
             coefficients[index, machine.members(edges)] = beta
-    support = np.flatnonzero(np.any(coefficients != 0.0, axis=0))
+    support = np.flatnonzero(coefficients.any(axis=0))
     return support, np.ascontiguousarray(coefficients[:, support])
 
 

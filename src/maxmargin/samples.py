@@ -12,7 +12,6 @@ set or choosing some of its samples costs nothing; a backend reads X through it 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from copy import copy
 from typing import Any, Protocol, Self
 
 import numpy as np
@@ -66,14 +65,18 @@ class Samples(ABC):
 
     def take(self, rows: NDArray[np.integer]) -> Self:
         """The samples `rows`, in that order."""
-        chosen = object.__new__(type(self))  # several times faster than copy(self), and small problems take samples often
-        vars(chosen).update(vars(self))
+        chosen = self._copy()
         chosen.index = (rows if self.index is None else self.index[rows]).astype(np.int32, copy=False)
         return chosen
 
+    def _copy(self) -> Self:
+        same = object.__new__(type(self))  # several times faster than copy(self), and small problems take samples often
+        vars(same).update(vars(self))
+        return same
+
     def astype(self, dtype: Any) -> Self:
         """The samples in another arithmetic."""
-        converted = copy(self)
+        converted = self._copy()
         converted.X, converted._norms = self.X.astype(dtype, copy=False), []
         return converted
 
@@ -106,7 +109,8 @@ class Samples(ABC):
 
     def sizes(self, kernel: KernelFunction) -> Vector | float:
         """Numbers s with |k(x, z)| <= s_x s_z for all samples; a single number if they are all the same."""
-        return kernel.sizes(self.rows)
+        sizes = kernel.sizes(self.X)
+        return sizes if isinstance(sizes, float) or self.index is None else sizes[self.index]
 
     def require_defined(self, kernel: KernelFunction, others: Self) -> None:
         """Raise a ValueError if the kernel is not defined for some pair of samples."""
@@ -124,7 +128,7 @@ class Samples(ABC):
     def squared_norms(self) -> Vector:
         """|x|^2 for each sample, in the arithmetic of the container: accurate to at least six digits."""
         if not self._norms:
-            everything = copy(self)
+            everything = self._copy()
             everything.index = None
             self._norms.append(everything._squared_norms())
         return self._norms[0] if self.index is None else self._norms[0][self.index]
@@ -143,7 +147,7 @@ class Samples(ABC):
 
     def around(self, centre: Vector | None) -> Self:
         """The samples less `centre`, for a kernel that does not notice, or a machine that makes up for it."""
-        moved = copy(self)
+        moved = self._copy()
         moved.centre, moved._norms = centre, []
         return moved
 

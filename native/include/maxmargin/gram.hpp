@@ -92,8 +92,6 @@ public:
     void diagonal(double* out) const;
 
 private:
-    // The same for the rows and columns `at` of a tile of the right size, without the cache.
-    void fill_tile_anew(const std::int32_t* members, const std::vector<int>& at, Tile<T>& tile) const;
     bool is_expected(std::int32_t row) const { return !expected_.empty() && expected_[row]; }
     void accumulate_segment(const std::int32_t* rows, const double* weights, std::int64_t n_rows, int segment, double* out,
                             int n_outputs, std::int64_t out_stride);

@@ -58,6 +58,7 @@ public:
     std::int64_t size() const { return n_samples_; }
     int n_features() const { return n_features_; }
     bool sparse() const { return sparse_; }
+    std::int64_t n_stored() const { return static_cast<std::int64_t>(sparse_ ? values_.size() : dense_.size()); }
 
     const T* row(std::int64_t i) const { return dense_.data() + i * n_features_; }
     const T* norms() const { return norms_.data(); }  // padded to a whole panel

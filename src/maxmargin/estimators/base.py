@@ -26,7 +26,7 @@ from maxmargin.estimators.parameters import NestedParameters
 from maxmargin.estimators.portable import Portable
 from maxmargin.formulations import DualProblem
 from maxmargin.gram import AugmentedGram, Gram
-from maxmargin.kernels import FEW_FEATURES_IN_FLOAT32, KERNELS, Kernel, is_precomputed, make_kernel
+from maxmargin.kernels import FEW_FEATURES_IN_FLOAT32, KERNELS, RBF, Kernel, is_precomputed, make_kernel
 from maxmargin.rounding import FLOAT32_ENTRY
 from maxmargin.samples import Samples
 from maxmargin.solution import Status
@@ -310,7 +310,6 @@ class KernelMachine(ShownInNotebooks, Portable, CallbackSupportMixin, NestedPara
     def _sums_at(self, queries: Any, groups: NDArray[np.integer] | None = None) -> NDArray[np.float64]:
         """Like `_sums`, for validated queries."""
         queries, weights = like(queries, self.support_vectors_), _dense(self.dual_coef_)
-        queries = self._in_suitable_arithmetic(queries, weights)
         linear = self.kernel_.explicit
         if groups is None:
             groups = np.array([len(self.support_)])
@@ -318,27 +317,47 @@ class KernelMachine(ShownInNotebooks, Portable, CallbackSupportMixin, NestedPara
             return np.zeros((len(groups), len(self._coefficients()) if linear else len(weights), queries.shape[0]))
         samples, support = self.kernel_.samples(queries), self._support()
         samples.require_defined(self.kernel_, support)
-        backend = make_backend(self.backend)
+        backend, in_float64 = make_backend(self.backend), self._lost_in_float32(samples, weights)
+        if in_float64.all() and queries.dtype == np.float32 and self.kernel_.named:
+            queries = queries.astype(np.float64)
         if linear:
             return np.asarray(queries @ self._linear_weights().T).T[None]
-        with backend.session(len(support) * len(samples)):
-            return backend.weighted_sums(self.kernel_, support, samples, weights, groups)
 
-    def _in_suitable_arithmetic(self, queries: Any, weights: NDArray[np.float64]) -> Any:
-        """The queries in the arithmetic of the answer: float32 if they are float32, unless features or coefficients are too large
-        for it, or distances from dot products (of CSR, or of many features) would lose too many digits."""
-        samples = [self.kernel_.samples(some) for some in (queries, self.support_vectors_)]
-        square, value = self._reach(samples[0])
+        def answer(some: Any) -> NDArray[np.float64]:
+            return backend.weighted_sums(self.kernel_, support, self.kernel_.samples(some), weights, groups)
+
+        with backend.session(len(support) * len(samples)):
+            if in_float64.all() or not in_float64.any():
+                return answer(queries)
+            sums = answer(queries)
+            sums[:, :, in_float64] = answer(queries[in_float64].astype(np.float64))
+            return sums
+
+    def _lost_in_float32(self, queries: Samples, weights: NDArray[np.float64]) -> NDArray[np.bool_]:
+        """The queries for which float32 does not suffice: all, if they are not float32 or features or coefficients are too large
+        for it; else those for which distances from dot products (of CSR, or of many features) would lose too many digits.
+
+        A squared distance from dot products is off by u (|x|^2 + |z|^2), so a value of the RBF kernel by gamma u (|x|^2 + |z|^2)
+        exp(-gamma |x - z|^2). As |x - z| is at least the difference of the norms, that is at most u (2 t + sqrt(t) + 1) with t =
+        gamma |x|^2, whatever z is: support vectors that are far out matter only to queries that are.
+        """
+        everyone = np.ones(len(queries), dtype=np.bool_)
+        square, value = self._reach(queries)
         if queries.dtype != np.float32 or not self.kernel_.named:
-            return queries
-        square, value = np.maximum((square, value), self._reach(samples[1]))
+            return everyone
+        support = self.kernel_.samples(self.support_vectors_)
+        square, value = np.maximum((square, value), self._reach(support))
         error = FLOAT32_ENTRY * value * float(np.linalg.norm(weights))
-        lost = 0.0
-        if self.kernel_.shift_invariant and (sp.issparse(queries) or queries.shape[1] > FEW_FEATURES_IN_FLOAT32):
-            farthest = max(float(some.squared_norms().max(initial=0.0)) for some in samples)
-            lost = FLOAT32_ENTRY * float(getattr(self.kernel_, "gamma", 1.0)) * farthest
-        suffices = max(square, value) <= LARGEST_IN_FLOAT32 and error <= self.tol and lost <= MOST_LOST
-        return queries if suffices else queries.astype(np.float64)
+        if max(square, value) > LARGEST_IN_FLOAT32 or error > self.tol:
+            return everyone
+        if not self.kernel_.shift_invariant or (not queries.sparse and queries.shape[1] <= FEW_FEATURES_IN_FLOAT32):
+            return ~everyone
+        gamma, norms = float(getattr(self.kernel_, "gamma", 1.0)), queries.squared_norms()
+        if self.kernel_.name == RBF.name:
+            lost = 2.0 * gamma * norms + np.sqrt(gamma * norms) + 1.0
+        else:
+            lost = gamma * np.maximum(norms, support.squared_norms().max(initial=0.0))
+        return np.asarray(FLOAT32_ENTRY * lost > MOST_LOST)
 
     def _support(self) -> Samples:
         """The support vectors as samples."""

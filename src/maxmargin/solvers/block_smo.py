@@ -190,7 +190,9 @@ def solve_small(jobs: Sequence[Job]) -> dict[int, Solution]:
         POLISHED_VIOLATION if exact else tolerance,
         Limit(control.steps_left(inner.steps_at_once), min(control.seconds_left, NEVER)),
     )
-    arithmetic, unit = f"{grams[0].dtype} kernel", 0.0 if exact else FLOAT32_ENTRY * float(grams[0].diagonal().max())
+    arithmetic, unit = "float64 kernel", 0.0
+    if not exact:
+        arithmetic, unit = "float32 kernel", FLOAT32_ENTRY * float(grams[0].diagonal().max())
     solutions = {}
     for i, result, part in zip(small, results, parts, strict=True):
         control.steps += result.steps
