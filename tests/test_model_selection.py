@@ -7,6 +7,7 @@ import signal
 import threading
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -31,11 +32,11 @@ from sklearn.model_selection import (
     StratifiedKFold,
     TimeSeriesSplit,
 )
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import StandardScaler, scale
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from maxmargin import SVC, SVCCV, SVR, SVRCV, C_path, NuSVC, NuSVR, Status
-from maxmargin.backends import make_backend
+from maxmargin.backends import make_backend, native
 from maxmargin.callbacks import Progress
 from maxmargin.control import Control
 from maxmargin.formulations import DualProblem
@@ -409,17 +410,21 @@ def test_the_readable_twin_agrees(search: Any, data: Data) -> None:
     assert_same_search(plain, fast, tolerance=1e-5)
 
 
-def test_each_fit_helps_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Along a chain of C it takes fewer steps than from the beginning each time."""
+@pytest.mark.parametrize("most", [0, 1024])
+def test_each_fit_helps_the_next(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Along a chain of C it takes fewer steps than from the beginning each time, one by one and in one call."""
     steps = []
-    solve = grid.block_smo.solve
+    answer = grid.Grid.run
 
-    def count(*arguments: Any, **options: Any) -> Any:
-        solution = solve(*arguments, **options)
-        steps.append(solution.steps)
-        return solution
+    def count(self: Any, control: Any) -> Any:
+        def answer_and_count(task: Any, outcomes: Any, *others: Any) -> Any:
+            steps.extend(one.solution.steps for one in outcomes)
+            return self.answer(task, outcomes, *others)
 
-    monkeypatch.setattr(grid.block_smo, "solve", count)
+        return answer(replace(self, answer=answer_and_count), control)
+
+    monkeypatch.setattr(native, "LONGEST_ROW_OF_CHAIN", most)
+    monkeypatch.setattr(grid.Grid, "run", count)
     X, y = make_classification(400, 8, n_informative=5, flip_y=0.1, random_state=0)
     values = np.logspace(1, 3, 9)
     SVCCV(Cs=values, gammas=[0.1], cv=2, refit=False).fit(X, y)
@@ -429,6 +434,34 @@ def test_each_fit_helps_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
         SVCCV(Cs=[C], gammas=[0.1], cv=2, refit=False).fit(X, y)
     assert len(steps) == n_fits == 18
     assert along < 0.8 * sum(steps)
+
+
+@pytest.mark.parametrize(
+    ("settings", "largest"),
+    [({}, 1e4), ({"fit_intercept": False}, 1e4), ({"kernel": "poly", "degree": 2}, 0.01), ({"multi_class": "ovr"}, 1e4)],
+    ids=str,
+)
+@pytest.mark.parametrize("data", ["iris", "breast_cancer"])
+def test_chains_in_one_call_find_what_fits_one_by_one_find(
+    settings: dict[str, Any], largest: float, data: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each fit of a chain that is solved in one call has a certificate of the same quality, and the same scores."""
+    X, y = IRIS if data == "iris" else load_breast_cancer(return_X_y=True)
+    weights = np.random.default_rng(0).uniform(0.5, 2.0, len(y))
+    found, calls = {}, []
+    solve_chain = native.core.solve_chain
+    monkeypatch.setattr(native.core, "solve_chain", lambda *given: calls.append(len(given)) or solve_chain(*given))
+    for most in (0, 1024):
+        monkeypatch.setattr(native, "LONGEST_ROW_OF_CHAIN", most)
+        search = SVCCV(
+            Cs=np.geomspace(largest / 1e6, largest, 7), gammas=np.logspace(-2, 0, 3), cv=3, gap_tol=1e-5, refit=False, **settings
+        )
+        found[most] = search.fit(scale(X), y, sample_weight=weights).cv_results_
+        assert bool(calls) == bool(most)
+    for results in found.values():
+        assert max(np.max(results[f"split{k}_relative_gap"]) for k in range(3)) <= 1e-5
+    np.testing.assert_allclose(found[0]["mean_test_score"], found[1024]["mean_test_score"], atol=0.02)
+    assert found[0]["mean_test_score"].max() == pytest.approx(found[1024]["mean_test_score"].max(), abs=0.005)
 
 
 def test_nothing_is_fitted_in_the_end_if_that_is_not_wanted() -> None:

@@ -321,9 +321,9 @@ void kernel_row(const Kernel& kernel, const Samples<T>& samples, std::int32_t r,
     std::fill(out + samples.size(), out + in_chunks(static_cast<int>(samples.size())), T(0));
 }
 
-// Samples of more bytes than this do not stay in the cache while row after row is computed from them: it is faster to compute the
-// whole matrix by blocks, each row once.
-constexpr std::int64_t most_bytes_for_rows = 1 << 20;
+// Samples of more bytes than this do not stay in the cache while row after row is computed from them, and those without panels
+// are computed by matrix products: it is faster to compute the whole matrix by blocks, each row once.
+constexpr std::int64_t most_bytes_for_rows = 4 << 20;
 
 template <class T>
 void solve_small(const Gram<T>& gram, SmallProblem<T>& problem, const std::vector<double>& diagonal, const Deadline& deadline,
@@ -334,7 +334,8 @@ void solve_small(const Gram<T>& gram, SmallProblem<T>& problem, const std::vecto
     if (wants_panels(gram.kernel(), samples.n_features())) samples.make_panels();
     std::vector<double> own(problem.size);
     for (int a = 0; a < problem.size; ++a) own[a] = diagonal[problem.members[a]] + (problem.shift ? problem.shift[a] : 0.0);
-    if (samples.n_stored() * static_cast<std::int64_t>(sizeof(T)) > most_bytes_for_rows) {
+    const bool by_rows = samples.sparse() || samples.has_panels();
+    if (!by_rows || samples.n_stored() * static_cast<std::int64_t>(sizeof(T)) > most_bytes_for_rows) {
         std::vector<int> all(problem.size);
         std::iota(all.begin(), all.end(), 0);
         tile.resize(problem.size);

@@ -174,15 +174,18 @@ private:
     }
 };
 
-Proof prove(const ClaimedPoint& point, const Recomputed& gradient) {
+}  // namespace
+
+Proof prove(const ClaimedPoint& point, const double* gradient, const double* error) {
     Proof proof;
-    if (point.coupled) proof.level = best_level(point, gradient.values.data());
+    proof.checked = point.size;
+    if (point.coupled) proof.level = best_level(point, gradient);
     ExactSum gap, plain, dual, total;
     for (int i = 0; i < point.size; ++i) {
-        const double G = gradient.values[i], above = G - proof.level, beta = point.beta[i];
+        const double G = gradient[i], above = G - proof.level, beta = point.beta[i];
         const double fall = beta - point.lower[i], rise = point.upper[i] - beta;
         // the rounding of G - v itself, besides that of the kernel sums
-        const double off = gradient.error[i] + epsilon * (std::abs(G) + std::abs(proof.level));
+        const double off = error[i] + epsilon * (std::abs(G) + std::abs(proof.level));
         point.terms[i] = std::max(fall * (off + above), rise * (off - above));
         gap.add(point.terms[i]);
         plain.add(std::max(fall * above, -rise * above));
@@ -195,17 +198,13 @@ Proof prove(const ClaimedPoint& point, const Recomputed& gradient) {
     proof.dual = dual.value();
     proof.gap = gap.value() + proof.equality_residual * std::abs(proof.level);
     proof.plain = plain.value();
-    proof.value_error = gradient.value_error;
-    proof.checked = gradient.checked;
-    const auto [lowest, highest] = extremes(point, gradient.values.data(), 0.0);
+    const auto [lowest, highest] = extremes(point, gradient, 0.0);
     if (!std::isfinite(proof.gap))  // a comparison with NaN says nothing
         proof.violation = infinity;
     else
         proof.violation = std::max(0.0, point.coupled ? highest - lowest : std::max(highest, -lowest));
     return proof;
 }
-
-}  // namespace
 
 std::vector<Proof> prove_each(const Kernel& kernel, const Samples<double>& samples, const SumErrors& errors,
                               const std::vector<ClaimedPoint>& points) {
@@ -216,7 +215,12 @@ std::vector<Proof> prove_each(const Kernel& kernel, const Samples<double>& sampl
     Failure failure;
 #pragma omp parallel for schedule(dynamic, 1) num_threads(points.size() > 1 ? threads_for(entries) : 1)
     for (std::size_t i = 0; i < points.size(); ++i)
-        failure.guard([&] { proofs[i] = prove(points[i], Recomputed(kernel, samples, errors, points[i])); });
+        failure.guard([&] {
+            const Recomputed gradient(kernel, samples, errors, points[i]);
+            proofs[i] = prove(points[i], gradient.values.data(), gradient.error.data());
+            proofs[i].value_error = gradient.value_error;
+            proofs[i].checked = gradient.checked;
+        });
     failure.rethrow();
     return proofs;
 }

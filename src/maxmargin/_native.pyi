@@ -211,6 +211,23 @@ def solve_tiles(
     /,
 ) -> list[tuple[int, float, float, float]]: ...
 def exact_sums(kernel: Kernel, support: Samples64, queries: Samples64, weights: _Matrix, sums: _Matrix, /) -> None: ...
+def solve_chain(
+    matrix: _Matrix,
+    members: _Indices,
+    linear: _Vector,
+    coupled: bool,
+    tol: float,
+    gap_tol: float,
+    largest: float,
+    rounding: float,
+    lower: _Matrix,
+    upper: _Matrix,
+    beta: _Matrix,
+    gradients: _Matrix,
+    terms: _Matrix,
+    seconds: float,
+    /,
+) -> list[tuple[int, tuple[float, float, float, float, float, float, float, float, float, int]]]: ...
 def prove_each(
     kernel: Kernel,
     samples: Samples64,

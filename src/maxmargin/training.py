@@ -31,7 +31,7 @@ from maxmargin.certificates import (
 from maxmargin.control import Stop
 from maxmargin.formulations import CrammerSingerProblem, DualProblem
 from maxmargin.gram import ExactSums, Gram
-from maxmargin.solution import Solution, Status
+from maxmargin.solution import Solution, Status, Trace
 from maxmargin.solvers import Choice, Job, SolverOptions, go_on, solve, solve_ahead
 from maxmargin.solvers.separability import hulls_meet
 
@@ -286,6 +286,26 @@ def _settled(case: Case, solution: Solution, proof: Certificate) -> Outcome:
     solution.trace.append(control.seconds, 0, proof.kkt_violation, proof.dual, proof.gap)
     control.report(0, proof.kkt_violation, proof.relative_gap, 1.0)
     return _outcome(case, solution, decide(solution.status, proof, case.job.stop), proof)
+
+
+def train_chain(cases: Sequence[Case]) -> list[Outcome]:
+    """The outcomes of the first of several cases over one kernel matrix, whose problems differ in their boxes only, each started
+    from the solution of the one before: as many as the backend solves and certifies in one call."""
+    job = cases[0].job
+    stop, control = job.stop, job.control
+    if not np.isfinite(stop.tol) or not all(case.simple for case in cases):
+        return []
+    started = time.perf_counter()
+    found = job.backend.solve_chain(job.gram, [case.problem for case in cases], stop.tol, stop.gap_tol, control.seconds_left)
+    seconds = (time.perf_counter() - started) / max(1, len(found))
+    outcomes = []
+    for case, link in zip(cases, found, strict=False):
+        proof = certificate_of(case.problem, link.numbers, link.terms, seconds)
+        if not proof.meets(stop.tol, stop.gap_tol):
+            break
+        claim = Solution(link.beta, link.gradient, Status.CONVERGED, proof.kkt_violation, link.steps, Trace(), "float64 kernel")
+        outcomes.append(_settled(case, claim, proof))
+    return outcomes
 
 
 def settle(choice: Choice, case: Case, solution: Solution) -> Outcome:

@@ -29,6 +29,9 @@ struct ClaimedPoint {
     double* terms;  // the gap, sample by sample
 };
 
+// The certificate of a point, given its gradient and a bound on the error of each entry.
+Proof prove(const ClaimedPoint& point, const double* gradient, const double* error);
+
 // Bounds on the errors of kernel sums over some of the samples, from numbers of each of them: the sum of |beta_s| times
 //
 //     unit sizes[s] sizes[q]  +  of_products[s] + of_products[q]  +  constant  +  min(of_centre[s], of_centre[q])

@@ -38,6 +38,16 @@ class TileResult:
     level: float
 
 
+class Link(NamedTuple):
+    """A solved problem of a chain: its point and the gradient there, the numbers of its certificate and the gap terms."""
+
+    steps: int
+    beta: Vector
+    gradient: Vector
+    numbers: Numbers
+    terms: Vector
+
+
 class Limit(NamedTuple):
     """The limits of an inner solve: pair steps, and seconds."""
 
@@ -115,6 +125,13 @@ class Backend(ABC):
         from the samples alone: what `certificates` computes for one. `claims` are the solver's gradients at points where it has
         converged; none if they count for nothing. None if this backend has no code for these machines."""
         return None
+
+    def solve_chain(
+        self, gram: Gram, problems: Sequence[DualProblem], tol: float, gap_tol: float | None, seconds: float
+    ) -> list[Link]:
+        """Solve and certify small problems over a kernel matrix in memory that differ in their boxes only, each from the solution
+        of the one before: as many of the first as reach the tolerances. None by default."""
+        return []
 
     @abstractmethod
     def place(self, problem: DualProblem, gram: Gram, beta: Vector, gradient: Vector) -> Point:

@@ -317,35 +317,32 @@ class KernelMachine(ShownInNotebooks, Portable, CallbackSupportMixin, NestedPara
             return np.zeros((len(groups), len(self._coefficients()) if linear else len(weights), queries.shape[0]))
         samples, support = self.kernel_.samples(queries), self._support()
         samples.require_defined(self.kernel_, support)
-        backend, in_float64 = make_backend(self.backend), self._lost_in_float32(samples, weights)
-        if in_float64.all() and queries.dtype == np.float32 and self.kernel_.named:
-            queries = queries.astype(np.float64)
+        lost = self._lost_in_float32(samples, support, weights)
+        if lost is not None and lost.all():
+            queries, lost = queries.astype(np.float64), None
+            samples = self.kernel_.samples(queries)
         if linear:
             return np.asarray(queries @ self._linear_weights().T).T[None]
-
-        def answer(some: Any) -> NDArray[np.float64]:
-            return backend.weighted_sums(self.kernel_, support, self.kernel_.samples(some), weights, groups)
-
+        backend = make_backend(self.backend)
         with backend.session(len(support) * len(samples)):
-            if in_float64.all() or not in_float64.any():
-                return answer(queries)
-            sums = answer(queries)
-            sums[:, :, in_float64] = answer(queries[in_float64].astype(np.float64))
-            return sums
+            sums = backend.weighted_sums(self.kernel_, support, samples, weights, groups)
+            if lost is not None and lost.any():
+                again = self.kernel_.samples(queries[lost].astype(np.float64))
+                sums[:, :, lost] = backend.weighted_sums(self.kernel_, support, again, weights, groups)
+        return sums
 
-    def _lost_in_float32(self, queries: Samples, weights: NDArray[np.float64]) -> NDArray[np.bool_]:
-        """The queries for which float32 does not suffice: all, if they are not float32 or features or coefficients are too large
-        for it; else those for which distances from dot products (of CSR, or of many features) would lose too many digits.
+    def _lost_in_float32(self, queries: Samples, support: Samples, weights: NDArray[np.float64]) -> NDArray[np.bool_] | None:
+        """Which float32 queries have to be answered in float64: all, if features or coefficients are too large; else those for
+        which distances from dot products (of CSR, or of many features) would lose too many digits. None if they are not float32.
 
         A squared distance from dot products is off by u (|x|^2 + |z|^2), so a value of the RBF kernel by gamma u (|x|^2 + |z|^2)
         exp(-gamma |x - z|^2). As |x - z| is at least the difference of the norms, that is at most u (2 t + sqrt(t) + 1) with t =
         gamma |x|^2, whatever z is: support vectors that are far out matter only to queries that are.
         """
-        everyone = np.ones(len(queries), dtype=np.bool_)
         square, value = self._reach(queries)
         if queries.dtype != np.float32 or not self.kernel_.named:
-            return everyone
-        support = self.kernel_.samples(self.support_vectors_)
+            return None
+        everyone = np.ones(len(queries), dtype=np.bool_)
         square, value = np.maximum((square, value), self._reach(support))
         error = FLOAT32_ENTRY * value * float(np.linalg.norm(weights))
         if max(square, value) > LARGEST_IN_FLOAT32 or error > self.tol:

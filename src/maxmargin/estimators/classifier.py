@@ -49,10 +49,10 @@ class KernelClassifier(Classifier, ProbabilisticMachine):  # type: ignore[misc]
     @by_partition
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """The class of each sample, by the sign of the decision, the vote of the pairs, or the highest score."""
-        check_is_fitted(self)
+        decisions = self._decisions(X)
         if self.break_ties and self.decision_function_shape == "ovo":
             raise ValueError("break_ties must be False when decision_function_shape is 'ovo'")
-        return np.asarray(self.classes_[self._choose(self._decisions(X))])
+        return np.asarray(self.classes_[self._choose(decisions)])
 
     def _choose(self, decisions: NDArray[np.float64]) -> NDArray[np.intp]:
         """The number of the predicted class, from the decisions of all machines."""
@@ -61,7 +61,6 @@ class KernelClassifier(Classifier, ProbabilisticMachine):  # type: ignore[misc]
     @by_partition
     def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
         """The decision values: one per sample for two classes, else one per class or (one-vs-one) one per pair."""
-        check_is_fitted(self)
         decisions = self._decisions(X)
         if len(self.classes_) == 2:
             return decisions[:, 0]

@@ -30,7 +30,7 @@ from maxmargin.samples import Samples
 from maxmargin.solution import Solution, Status
 from maxmargin.solvers import FAST, Job, block_smo
 from maxmargin.tasks import Task
-from maxmargin.training import Outcome, make_case, settle
+from maxmargin.training import Case, Outcome, make_case, settle, train_chain
 
 Mask = NDArray[np.bool_]
 
@@ -161,7 +161,8 @@ class Grid:
 
     def _chain(self, k: int, gram: Gram, fold: int, control: Control) -> Iterator[Fit]:
         """Fit all points of one kernel on one fold."""
-        parts: list[Gram] | None = None
+        started, parts = time.perf_counter(), self.task(fold, 0).parts(gram)
+        ahead = iter(self._solve_ahead(parts, fold, control))
         last: list[Outcome] | None = None
         for point in range(self.n_points):
             if control.ended() is not None:
@@ -169,16 +170,15 @@ class Grid:
             if self.hopeless is not None and self.hopeless(k, point):
                 yield Fit(k, point, fold, {}, np.nan, None, np.nan, np.nan)
                 continue
-            started = time.perf_counter()
-            task = self.task(fold, point)
-            parts = parts or task.parts(gram)
-            jobs = [Job(*one, self.backend, self.stop, control) for one in zip(task.problems, parts, strict=True)]
-            if last is None:
-                claims = [self._begin(job) for job in jobs]
-            else:
-                claims = [self._go_on(job, before) for job, before in zip(jobs, last, strict=True)]
-            cases = [make_case(job, task.kept_levels) for job in jobs]
-            outcomes = [settle(FAST, *one) for one in zip(cases, claims, strict=True)]
+            task, outcomes = next(ahead, (None, []))
+            if task is None:
+                task = self.task(fold, point)
+                cases = self._cases(task, parts, control)
+                if last is None:
+                    claims = [self._begin(case.job) for case in cases]
+                else:
+                    claims = [self._go_on(case.job, before) for case, before in zip(cases, last, strict=True)]
+                outcomes = [settle(FAST, *one) for one in zip(cases, claims, strict=True)]
             trouble = [one.solution.status for one in outcomes if not one.solution.status.converged]
             if trouble and control.ended() is not None:  # the fit was ended early
                 return
@@ -191,6 +191,21 @@ class Grid:
             status = trouble[0] if trouble else outcomes[0].solution.status
             last = outcomes
             yield Fit(k, point, fold, scores, gap, status, fitted - started, time.perf_counter() - fitted)
+            started = time.perf_counter()
+
+    def _cases(self, task: Task, parts: Sequence[Gram], control: Control) -> list[Case]:
+        jobs = [Job(*one, self.backend, self.stop, control) for one in zip(task.problems, parts, strict=True)]
+        return [make_case(job, task.kept_levels) for job in jobs]
+
+    def _solve_ahead(self, parts: Sequence[Gram], fold: int, control: Control) -> list[tuple[Task, list[Outcome]]]:
+        """The tasks and outcomes of the first points of a chain: those that the backend solves in one call for each machine, if
+        the problems are small. None if points may turn out to be hopeless."""
+        if self.hopeless is not None or control.ended() is not None:
+            return []
+        tasks = [self.task(fold, point) for point in range(self.n_points)]
+        cases = [self._cases(task, parts, control) for task in tasks]
+        chains = [train_chain(machine) for machine in zip(*cases, strict=True)]
+        return [(task, list(outcomes)) for task, *outcomes in zip(tasks, *chains, strict=False)]
 
     def _begin(self, job: Job) -> Solution:
         """Solve the first problem of a chain: from zero or, if C is so small that most duals end at a bound, from the point to

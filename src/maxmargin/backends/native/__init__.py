@@ -9,6 +9,7 @@ threads, waiting   BLAS with one thread while ours run; threads that sleep while
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from itertools import accumulate, pairwise
@@ -17,7 +18,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from maxmargin.backends.base import Backend, InnerSolver, Matrix, Proved, Vector
+from maxmargin.backends.base import NEVER, Backend, InnerSolver, Link, Matrix, Proved, Vector
 from maxmargin.backends.native.core import core
 from maxmargin.backends.native.gram import MatrixGram, NativeGram, make_whole
 from maxmargin.backends.native.inner import NativeSolver
@@ -47,6 +48,8 @@ from maxmargin.samples import Samples
 TOO_FEW_TO_CENTRE = 100_000
 #: With fewer kernel entries than this BLAS starts no threads by itself, and changing its thread setting would take longer.
 WORTH_SETTING_THREADS = 1_000_000
+#: Problems of more variables than this are not solved in chains: what is done between two of them takes little time beside them.
+LONGEST_ROW_OF_CHAIN = 1024
 
 
 class NativeBackend(Backend):
@@ -84,9 +87,37 @@ class NativeBackend(Backend):
             joined.coupled,
             terms,
         )
-        levels = [proof[:1] if joined.coupled else () for proof in proofs]
         pieces = [terms[start:end] for start, end in pairwise([0, *ends])]
-        return [(Numbers(own, *proof[1:]), piece) for own, proof, piece in zip(levels, proofs, pieces, strict=True)]
+        return [(_numbers(proof, joined.coupled), piece) for proof, piece in zip(proofs, pieces, strict=True)]
+
+    def solve_chain(
+        self, gram: Gram, problems: Sequence[DualProblem], tol: float, gap_tol: float | None, seconds: float
+    ) -> list[Link]:
+        if not isinstance(gram, MatrixGram) or len(gram) > LONGEST_ROW_OF_CHAIN:
+            return []
+        linear, coupled = problems[0].linear, problems[0].coupled
+        if not all(np.array_equal(linear, problem.linear) for problem in problems[1:]):
+            return []
+        shape = len(problems), len(gram)
+        beta, gradients, terms = np.empty(shape), np.empty(shape), np.empty(shape)
+        exact = gram.in_float64()
+        found = core.solve_chain(
+            exact.matrix,
+            exact.rows(),
+            linear,
+            coupled,
+            tol,
+            math.inf if gap_tol is None else gap_tol,
+            exact.largest,
+            exact.rounding,
+            np.stack([problem.lower for problem in problems]),
+            np.stack([problem.upper for problem in problems]),
+            beta,
+            gradients,
+            terms,
+            min(seconds, NEVER),
+        )
+        return [Link(steps, beta[k], gradients[k], _numbers(proof, coupled), terms[k]) for k, (steps, proof) in enumerate(found)]
 
     def place(self, problem: DualProblem, gram: Gram, beta: Vector, gradient: Vector) -> Point:
         return NativePoint(problem, gram, beta, gradient)
@@ -142,3 +173,8 @@ class NativeBackend(Backend):
 
     def session(self, entries: int) -> AbstractContextManager[Any]:
         return nullcontext() if entries < WORTH_SETTING_THREADS else blas_threads_off
+
+
+def _numbers(proof: tuple[Any, ...], coupled: bool) -> Numbers:
+    """The numbers of a compiled certificate, whose first one is the level."""
+    return Numbers(proof[:1] if coupled else (), *proof[1:])

@@ -223,7 +223,7 @@ class MatrixGram(Gram):
         rounding: float = 0.0,
     ) -> None:
         self.kernel = kernel
-        self.matrix, self._exact, self._rounding = matrix, exact, rounding
+        self.matrix, self._exact, self.rounding = matrix, exact, rounding
         self.dtype = matrix.dtype
         self._edges, self._chosen = edges, chosen
         self._segments = [(edges[s], edges[s + 1]) for s in chosen]
@@ -231,12 +231,16 @@ class MatrixGram(Gram):
         kind = core.Tile32 if self.dtype == np.float32 else core.Tile64
         self._tile: Any = kind()
         self._all: Any = kind()
-        self._largest = float(matrix.diagonal().max())
+        self.largest = float(matrix.diagonal().max())
         self.is_tile = len(self) == len(matrix)
 
     @property
     def samples(self) -> Samples:
         return MatrixSamples(self.in_float64().matrix, self._members)
+
+    def rows(self) -> Indices:
+        """The rows of the stored matrix that belong to the variables."""
+        return self._members
 
     def __len__(self) -> int:
         return len(self._members)
@@ -272,8 +276,8 @@ class MatrixGram(Gram):
         if self._exact is not None:
             return self._exact.exact_sums(rows, weights, at)
         values = np.stack([self._sums(rows, own, at) for own in weights])
-        unit = self._rounding + len(rows) * UNIT_ROUNDOFF
-        return ExactSums(values, unit * self._largest * np.abs(weights).sum(axis=1, keepdims=True))
+        unit = self.rounding + len(rows) * UNIT_ROUNDOFF
+        return ExactSums(values, unit * self.largest * np.abs(weights).sum(axis=1, keepdims=True))
 
     def _sums(self, rows: Indices, weights: Vector, at: Indices) -> Vector:
         if len(rows) * len(self) <= len(at) * len(self.matrix):  # rows of the support vectors, not rows `at`
@@ -293,7 +297,7 @@ class MatrixGram(Gram):
 
     def restrict(self, segments: tuple[int, ...]) -> MatrixGram:
         exact = None if self._exact is None else self._exact.restrict(segments)
-        return MatrixGram(self.kernel, self.matrix, exact, self._edges, segments, self._rounding)
+        return MatrixGram(self.kernel, self.matrix, exact, self._edges, segments, self.rounding)
 
     def in_float64(self) -> MatrixGram:
         return self if self._exact is None else self._exact
