@@ -23,6 +23,7 @@ void test_working_set();
 void test_tile_solver();
 void test_crammer_singer();
 void test_exact_sums();
+void test_proofs();
 void test_linear_sums();
 void test_deadline();
 void test_linear();

@@ -36,6 +36,7 @@ int main() {
         tests::test_tile_solver();
         tests::test_crammer_singer();
         tests::test_exact_sums();
+        tests::test_proofs();
         tests::test_deadline();
         tests::test_linear();
     }
