@@ -125,18 +125,10 @@ def open_rows(X: Any) -> PartitionedRows:
     """The rows of a Dask array or data frame on the cluster of the active client."""
     import dask
 
-    client = _active_client()
+    client = active_client()
     require_same_version(client)
-    names = None
-    if hasattr(X, "to_delayed") and hasattr(X, "columns"):
-        columns = list(X.columns)
-        names = np.array(columns, dtype=object) if all(isinstance(name, str) for name in columns) else None
-    elif X.ndim != 2:
-        raise ValueError(f"X is a Dask collection with {X.ndim} dimensions: it must have two, rows and columns")
-    elif len(X.chunks[1]) > 1:
-        X = X.rechunk({1: -1})
+    blocks, names, _ = blocks_of(X)
     label = uuid.uuid4().hex[:8]
-    blocks = X.to_delayed().ravel() if names is None and not hasattr(X, "columns") else X.to_delayed()
     load = dask.delayed(load_partition, pure=False)
     tasks = [load(block, number, dask_key_name=f"load-rows-{label}-{number}") for number, block in enumerate(blocks)]
     team = Team(client, client.compute(tasks), label)
@@ -145,13 +137,25 @@ def open_rows(X: Any) -> PartitionedRows:
     return PartitionedRows(team, shapes, names)
 
 
+def blocks_of(X: Any) -> tuple[list[Any], NDArray[Any] | None, list[float]]:
+    """The partitions of a Dask array or data frame, the names of its columns, if it has some, and the number of rows of each
+    partition, which may be NaN."""
+    if hasattr(X, "columns"):
+        columns = list(X.columns)
+        names = np.array(columns, dtype=object) if all(isinstance(name, str) for name in columns) else None
+        return list(X.to_delayed()), names, [np.nan] * X.npartitions
+    if X.ndim != 2:
+        raise ValueError(f"X is a Dask collection with {X.ndim} dimensions: it must have two, rows and columns")
+    if len(X.chunks[1]) > 1:
+        X = X.rechunk({1: -1})
+    return list(X.to_delayed().ravel()), None, list(X.chunks[0])
+
+
 def load_partition(block: Any, number: int) -> Piece:
     """The task that makes a piece of a partition: rows of finite float32 or float64 numbers, in C order or CSR."""
-    if sp.issparse(block) or type(block).__module__.startswith("sparse"):
-        block = sp.csr_array(block.tocsr() if hasattr(block, "tocsr") else block)
+    block = plain(block)
+    if sp.issparse(block):
         block.sum_duplicates()
-    elif hasattr(block, "sparse") and hasattr(block, "dtypes") and all(hasattr(kind, "fill_value") for kind in block.dtypes):
-        block = sp.csr_array(block.sparse.to_coo())
     else:
         block = np.ascontiguousarray(block)
     if block.dtype not in (np.float32, np.float64):
@@ -164,6 +168,15 @@ def load_partition(block: Any, number: int) -> Piece:
             f"Input X contains NaN or infinity in row {row} of partition {number}: impute (dask_ml.impute) or drop such rows"
         )
     return Piece(block, number)
+
+
+def plain(block: Any) -> Any:
+    """A partition as an array or a CSR array."""
+    if sp.issparse(block) or type(block).__module__.startswith("sparse"):
+        return sp.csr_array(block.tocsr() if hasattr(block, "tocsr") else block)
+    if hasattr(block, "sparse") and hasattr(block, "dtypes") and all(hasattr(kind, "fill_value") for kind in block.dtypes):
+        return sp.csr_array(block.sparse.to_coo())
+    return np.asarray(block)
 
 
 def _require_alike(shapes: Sequence[Shape]) -> None:
@@ -183,7 +196,7 @@ def _require_alike(shapes: Sequence[Shape]) -> None:
             )
 
 
-def _active_client() -> Any:
+def active_client() -> Any:
     try:
         from distributed import default_client
     except ImportError:

@@ -100,8 +100,21 @@ class ChunkedRows:
         if wanted is None or n_features == wanted:
             return X
         if sp.issparse(X) and n_features < wanted:
-            return sp.csr_array((X.data, X.indices, X.indptr), shape=(X.shape[0], wanted))
+            return _wider(X, wanted)
         raise ValueError(f"X: the chunk at row {first} has {n_features} columns, the rows before it {wanted}")
+
+
+def widened(chunk: Chunk, n_features: int) -> Chunk:
+    """The chunk with so many columns: the last ones of a sparse chunk may be empty."""
+    if chunk.X.shape[1] == n_features:
+        return chunk
+    if not sp.issparse(chunk.X):
+        raise ValueError(f"X: a part has {chunk.X.shape[1]} columns, and another one {n_features}")
+    return chunk._replace(X=_wider(chunk.X, n_features))
+
+
+def _wider(X: Any, n_features: int) -> Any:
+    return sp.csr_array((X.data, X.indices, X.indptr), shape=(X.shape[0], n_features))
 
 
 def _parts_of(item: Any) -> tuple[Any, Any, Any]:
