@@ -245,8 +245,11 @@ def linear(arguments: argparse.Namespace) -> bool:
     rows, width, height = arguments.samples or 2_000_000, 100, 100_000
     sizes = [min(height, rows - first) for first in range(0, rows, height)]
     load, label = dask.delayed(_many_rows, pure=False), dask.delayed(_many_labels, pure=False)
-    X = da.concatenate([da.from_delayed(load(k, n, width), (n, width), np.float32) for k, n in enumerate(sizes)])
-    y = da.concatenate([da.from_delayed(label(k, n, width), (n,), np.float64) for k, n in enumerate(sizes)])
+    blocks = [load(k, n, width) for k, n in enumerate(sizes)]
+    X = da.concatenate([da.from_delayed(block, (n, width), np.float32) for block, n in zip(blocks, sizes, strict=True)])
+    y = da.concatenate(
+        [da.from_delayed(label(k, block), (n,), np.float64) for k, (block, n) in enumerate(zip(blocks, sizes, strict=True))]
+    )
     with workers(arguments.workers, memory_limit=arguments.limit) as (client, _):
         begun = time.perf_counter()
         there = LinearSVC(loss=arguments.loss).fit(X, y)
@@ -264,10 +267,10 @@ def _many_rows(number: int, n: int, width: int) -> Any:
     return np.random.default_rng(number).standard_normal((n, width), dtype=np.float32)
 
 
-def _many_labels(number: int, n: int, width: int) -> Any:
+def _many_labels(number: int, X: Any) -> Any:
     """Labels of a plane that all columns take part in; noise turns one in six around."""
-    X, plane = _many_rows(number, n, width), np.linspace(-1.0, 1.0, width, dtype=np.float32)
-    noise = np.random.default_rng((number, 1)).standard_normal(n) * 0.6 * np.linalg.norm(plane)
+    plane = np.linspace(-1.0, 1.0, X.shape[1], dtype=np.float32)
+    noise = np.random.default_rng((number, 1)).standard_normal(len(X)) * 0.6 * np.linalg.norm(plane)
     return np.where(X @ plane + noise > 0.0, 1.0, -1.0)
 
 
