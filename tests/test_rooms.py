@@ -48,7 +48,7 @@ ROOMS = {
     ),
     # the same contracts over rows on many machines; Dask is imported late
     "cluster": Room(
-        {"backends", "formulations", "gram", "kernels", "samples"}, {"dask", "distributed", "numpy", "pandas", "scipy"}
+        {"backends", "formulations", "gram", "io", "kernels", "samples"}, {"dask", "distributed", "numpy", "pandas", "scipy"}
     ),
     "control": Room({"solution"}, set()),
     "solvers": Room(

@@ -2,6 +2,7 @@
 
     rows      a Dask collection as rows that stay on the workers (`opened`, for the time of a fit)
     team      one object for each partition on some worker, and rounds of questions to all; workers that die
+    kept      rows that were sent, so that none travels twice
     piece     what lives on a worker: the rows of a partition, and the part of a point that belongs to them
     passes    a function of each partition and the sum of what it finds, again and again (linear machines)
     lazily    answers about the rows of a collection, partition by partition
@@ -16,7 +17,7 @@ from __future__ import annotations
 from maxmargin.cluster.backend import ClusterBackend
 from maxmargin.cluster.lazily import by_partition, computed
 from maxmargin.cluster.passes import Partitions
-from maxmargin.cluster.rows import PartitionedRows, is_collection, opened, plain
+from maxmargin.cluster.rows import PartitionedRows, as_collection, is_collection, opened, plain
 from maxmargin.cluster.samples import PartitionedSamples
 from maxmargin.cluster.team import PartitionError, Traffic
 
@@ -27,6 +28,7 @@ __all__ = [
     "PartitionedSamples",
     "Partitions",
     "Traffic",
+    "as_collection",
     "by_partition",
     "computed",
     "is_collection",

@@ -78,11 +78,12 @@ class Partitions:
         self.traffic.count(self.traffic.received, verb, n_bytes(found))
         return found, futures
 
-    def gather(self, futures: Sequence[Any]) -> list[Any]:
-        """What a pass has kept, here."""
-        with self.traffic.timed("gather"):
+    def gather(self, verb: str, function: Callable[..., Any], kept: Sequence[Any]) -> list[Any]:
+        """What the function makes of what a pass has kept of each partition, here."""
+        with self.traffic.timed(verb):
+            futures = self._client.map(function, kept, pure=False)
             values = [self._result(future, futures) for future in futures]
-        self.traffic.count(self.traffic.received, "gather", n_bytes(values))
+        self.traffic.count(self.traffic.received, verb, n_bytes(values))
         return values
 
     def _result(self, future: Any, of_each: Sequence[Any]) -> Any:

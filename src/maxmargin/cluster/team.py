@@ -23,12 +23,15 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from maxmargin.cluster.kept import MissingRowsError
+
 SECONDS_TO_LOOK = 0.5  # a round that takes longer is looked after: a worker may have died
 SMALL_MESSAGE = 65_536  # bytes: a larger message goes from here to the workers, not through the scheduler
 
 
 class Refusal(Enum):
-    """The answer of an object that is older than the question expects; a member of an enumeration stays one when it is sent."""
+    """The answer of an object that is older than the question expects, or lacks rows that it was sent before it was made again; a
+    member of an enumeration stays one when it is sent."""
 
     STALE = "stale"
 
@@ -218,7 +221,10 @@ def _answer(member: Any, verb: str, expected: object, shared: Any, told: tuple[A
     if expected is not None and member.version != expected:
         return Refusal.STALE, 0.0
     begun = time.perf_counter()
-    answer = getattr(member, verb)(*told) if shared is None else getattr(member, verb)(shared, *told)
+    try:
+        answer = getattr(member, verb)(*told) if shared is None else getattr(member, verb)(shared, *told)
+    except MissingRowsError:
+        answer = Refusal.STALE
     return answer, time.perf_counter() - begun
 
 

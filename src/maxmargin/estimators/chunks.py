@@ -16,6 +16,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from maxmargin.estimators import validation
+from maxmargin.io.rows import wider
 
 Vector = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -100,7 +101,7 @@ class ChunkedRows:
         if wanted is None or n_features == wanted:
             return X
         if sp.issparse(X) and n_features < wanted:
-            return _wider(X, wanted)
+            return wider(X, wanted)
         raise ValueError(f"X: the chunk at row {first} has {n_features} columns, the rows before it {wanted}")
 
 
@@ -110,11 +111,7 @@ def widened(chunk: Chunk, n_features: int) -> Chunk:
         return chunk
     if not sp.issparse(chunk.X):
         raise ValueError(f"X: a part has {chunk.X.shape[1]} columns, and another one {n_features}")
-    return chunk._replace(X=_wider(chunk.X, n_features))
-
-
-def _wider(X: Any, n_features: int) -> Any:
-    return sp.csr_array((X.data, X.indices, X.indptr), shape=(X.shape[0], n_features))
+    return chunk._replace(X=wider(chunk.X, n_features))
 
 
 def _parts_of(item: Any) -> tuple[Any, Any, Any]:

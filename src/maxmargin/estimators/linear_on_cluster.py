@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxmargin.backends import make_backend
-from maxmargin.cluster import PartitionError, Partitions, plain
+from maxmargin.cluster import PartitionError, Partitions, as_collection, plain
 from maxmargin.control import Control
 from maxmargin.estimators.chunks import Chunk, ChunkedRows, widened
 from maxmargin.estimators.linear_in_passes import (
@@ -38,6 +38,7 @@ class PartsOnCluster(Parts):
     """The partitions of a collection. What machines keep of each row stays beside it."""
 
     def __init__(self, estimator: Any, X: Any, y: Any, sample_weight: Any) -> None:
+        X, y = as_collection(X, y)
         has_targets = bool(estimator.__sklearn_tags__().target_tags.required)
         if has_targets and y is None:
             raise ValueError(f"{type(estimator).__name__} requires y to be passed, but the target y is None")
@@ -76,7 +77,7 @@ class PartsOnCluster(Parts):
 
     def terms(self) -> list[Vector]:
         try:
-            parts = self._partitions.gather(self._partitions.over("terms", _terms, None, self._left)[1])
+            parts = self._partitions.gather("terms", _terms, self._left)
         except PartitionError:
             return [np.empty(0)] * len(self._machines)
         return [np.concatenate(own) for own in zip(*parts, strict=True)]
@@ -140,5 +141,5 @@ def _settle(
     return balances, after._replace(kept=kept)
 
 
-def _terms(chunk: Chunk, plan: None, left: Visit) -> tuple[_Each, list[Vector]]:
-    return _Each(), left.terms
+def _terms(left: Visit) -> list[Vector]:
+    return left.terms
