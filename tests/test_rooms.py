@@ -127,7 +127,7 @@ ROOMS = {
     "io": Room(
         # a model file holds what a model is made of, and its reader makes an estimator of it again
         {"__init__", "calibration", "certificates", "estimators", "formulations", "kernels", "solution"},
-        {"numpy", "onnx", "pyarrow", "safetensors", "scipy", "skl2onnx", "sklearn"},
+        {"dask", "numpy", "onnx", "pyarrow", "safetensors", "scipy", "skl2onnx", "sklearn"},
     ),
     "plots": Room({"formulations", "theory"}, {"matplotlib", "numpy", "scipy", "sklearn"}),
     "playground": Room({"__init__", "io"}, {"numpy", "sklearn", "starlette", "uvicorn"}),

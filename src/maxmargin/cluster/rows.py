@@ -86,6 +86,7 @@ class PartitionedRows:
 
     def message(self, rows: NDArray[np.integer], to_all: bool = True) -> Message:
         """A message with these rows, to all partitions or to some; without those that all have got before."""
+        self.team.traffic.rows += len(rows)
         fresh = self._sent.fresh(rows)
         values = self.fetch(fresh)
         forget = to_all and self._sent.note(fresh, values, self.budget)

@@ -43,11 +43,13 @@ class PartitionError(RuntimeError):
 @dataclass
 class Traffic:
     """What a fit asked of its workers, by the name of the question: how many rounds there were, the bytes that were sent and
-    received, the seconds that the rounds took, and those that the slowest worker of each round computed."""
+    received, the seconds that the rounds took, and those that the slowest worker of each round computed. `rows` counts the rows
+    that the questions of kernel machines were about, each of which is compared with all rows of the training set."""
 
     n_workers: int = 0
     n_partitions: int = 0
     rounds: int = 0
+    rows: int = 0
     sent: dict[str, int] = field(default_factory=dict)
     received: dict[str, int] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)

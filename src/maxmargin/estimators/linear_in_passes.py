@@ -202,18 +202,18 @@ class SampleOfRows:
     """Every k-th row, k a power of two, as many as fit into a budget of bytes."""
 
     def __init__(self, budget: int = BYTES_OF_SAMPLE, stride: int = 1) -> None:
-        self._chunks: list[Chunk] = []
+        self.chunks: list[Chunk] = []
         self._budget, self._stride = budget, stride
 
     def see(self, chunk: Chunk) -> None:
-        self._chunks.append(self._thinned(chunk))
-        while sum(_n_bytes(own.X) for own in self._chunks) > self._budget:
+        self.chunks.append(self._thinned(chunk))
+        while sum(_n_bytes(own.X) for own in self.chunks) > self._budget:
             self._stride *= 2
-            self._chunks = [self._thinned(own, 2) for own in self._chunks]
+            self.chunks = [self._thinned(own, 2) for own in self.chunks]
 
     def add(self, other: SampleOfRows) -> None:
         """Add the sample of other rows."""
-        self._chunks += other._chunks
+        self.chunks += other.chunks
 
     def _thinned(self, chunk: Chunk, stride: int | None = None) -> Chunk:
         """Every k-th row of a chunk, without their numbers."""
@@ -222,16 +222,16 @@ class SampleOfRows:
         return Chunk(X, None if chunk.y is None else chunk.y[step].copy(), chunk.weights[step].copy(), slice(0))
 
     def whole(self, n_features: int) -> Chunk:
-        rows = [own.X for own in self._chunks]
+        rows = [own.X for own in self.chunks]
         if any(sp.issparse(own) for own in rows):
             rows = [sp.csr_array(own) for own in rows]
             rows = [sp.csr_array((own.data, own.indices, own.indptr), shape=(own.shape[0], n_features)) for own in rows]
             X: Any = validation.canonical(sp.vstack(rows, format="csr"))
         else:
             X = np.concatenate(rows)
-        targets = [own.y for own in self._chunks if own.y is not None]
+        targets = [own.y for own in self.chunks if own.y is not None]
         return Chunk(
-            X, np.concatenate(targets) if targets else None, np.concatenate([own.weights for own in self._chunks]), slice(0)
+            X, np.concatenate(targets) if targets else None, np.concatenate([own.weights for own in self.chunks]), slice(0)
         )
 
 
