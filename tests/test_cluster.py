@@ -626,6 +626,11 @@ def test_model_selection_on_top(client):
     with joblib.parallel_backend("dask"):
         there = GridSearchCV(SVC(), grid, cv=2).fit(X, score > 0.0)
     np.testing.assert_allclose(there.cv_results_["mean_test_score"], here.cv_results_["mean_test_score"])
+    for machine in (SVC(), LinearSVC()):
+        here = GridSearchCV(machine, grid, cv=2).fit(X, score > 0.0)
+        there = GridSearchCV(machine, grid, cv=2, error_score="raise").fit(parted(X, 3), parted(score > 0.0, 3))
+        assert there.best_estimator_.cluster_.n_partitions == 3
+        np.testing.assert_allclose(there.cv_results_["mean_test_score"], here.cv_results_["mean_test_score"], atol=0.011)
 
 
 # --- sight ------------------------------------------------------------------------------------------------------------
