@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import signal
 import subprocess
@@ -11,13 +12,28 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.datasets import dump_svmlight_file
 from sklearn.model_selection import GridSearchCV
 
-from maxmargin import SVC, SVR, LinearSVC, LinearSVR, NuSVC, NuSVR, OneClassSVM, Status
+from maxmargin import (
+    SVC,
+    SVR,
+    KernelRegressor,
+    LinearOneClassSVM,
+    LinearSVC,
+    LinearSVR,
+    NuSVC,
+    NuSVR,
+    OneClassSVM,
+    Status,
+)
 from maxmargin.backends.base import InnerSolver
+from maxmargin.cluster import passes
+from maxmargin.cluster.kept import KeptRows, Message, MissingRowsError
 from maxmargin.cluster.piece import Arrangement
 from maxmargin.cluster.rows import load_partition
 from maxmargin.formulations import classification_problem, make_loss
+from maxmargin.io import open_rows
 from maxmargin.kernels import RBF
 
 dask = pytest.importorskip("dask")
@@ -134,6 +150,27 @@ def test_several_classes(client, strategy):
     assert there.certificate_.gap_terms.shape == (3, N)
 
 
+@pytest.mark.parametrize("gap_tol", [1e-4, 1e-9])
+def test_machines_of_one_tile(client, gap_tol):
+    """Each pair of classes fits into one tile, which is solved as a whole."""
+    X, score = data(n=150)
+    y = np.digitize(score, [-0.5, 0.5])
+    settings = {"C": 2.0, "gap_tol": gap_tol}
+    require_equal(SVC(**settings).fit(X, y), SVC(**settings).fit(parted(X, 3), parted(y, 3)), X)
+
+
+def test_rows_do_not_travel_twice(client):
+    """Support vectors that move again and again, and are summed over in the end, are sent to each worker once."""
+    X, score = data(n=1500, d=40)
+    there = SVC(C=3.0).fit(parted(X, 2), parted(score > 0.0, 2))
+    traffic, row = there.cluster_, X.itemsize * X.shape[1]
+    came = traffic.received["take"] + traffic.received.get("rows", 0)
+    numbers = 30 * len(X) * len(there.trace_.gap)
+    sent = sum(traffic.sent.get(verb, 0) for verb in ("move", "exact_sums_here", "exact_sums_of_mine"))
+    assert row * len(there.support_) < sent <= traffic.n_workers * came + numbers
+    assert came <= row * len(X) + numbers
+
+
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("kernel", ["linear", "poly", "sigmoid", "laplacian", "matern32"])
 @pytest.mark.parametrize("sparse", [False, True], ids=["dense", "csr"])
@@ -186,6 +223,23 @@ def test_data_frames_keep_the_names_of_their_columns(client):
     assert list(there.feature_names_in_) == list("abcde")
 
 
+def test_files_are_read_by_the_workers(client, tmp_path):
+    """A folder of LIBSVM shards whose last columns differ: a partition for each file."""
+    X, score = data(n=300)
+    X[np.random.default_rng(2).random(X.shape) < 0.5] = 0.0
+    X[:150, 4] = 0.0  # the first file is narrower
+    y = np.where(score > 0.0, 1, -1)
+    for k, rows in enumerate(np.split(np.arange(300), [150, 220])):
+        dump_svmlight_file(X[rows], y[rows], str(tmp_path / f"part{k}.svm"), zero_based=False)
+    files = open_rows(tmp_path)
+    for machine in (SVC(C=2.0, gamma=0.3, gap_tol=1e-4), LinearSVC(gap_tol=1e-4)):
+        here = type(machine)(**machine.get_params()).fit(sp.csr_array(X), y)
+        there = machine.fit(files, None)
+        require_equal(here, there, sp.csr_array(X))
+        assert there.cluster_.n_partitions == 3
+        np.testing.assert_array_equal(there.predict(files).compute(), there.predict(sp.csr_array(X)))
+
+
 def test_a_kernel_function_of_the_user(client):
     X, score = data(n=400)
     y = score > 0.0
@@ -210,11 +264,132 @@ def test_a_piece_that_dask_writes_to_disk_is_the_same_afterwards():
     rows, members = np.arange(60, dtype=np.int32), np.arange(5, dtype=np.int32)
     piece = load_partition(X, 0)
     piece.place("first", Arrangement(RBF(gamma=0.5), np.dtype(np.float32), None, rows), problem, None, None)
-    message = (X[:5], 0.1 * problem.upper[None, :5])
+    change = 0.1 * problem.upper[None, :5]
     copy = pickle.loads(pickle.dumps(piece))
-    moved = [one.move(message, "second", members, 0.1 * problem.upper[:5]) for one in (piece, copy)]
+    moved = [one.move((Message(members, members, X[:5], True), change), "second", members, change[0]) for one in (piece, copy)]
     assert moved[0].sums == moved[1].sums
     assert piece.version == copy.version == "second"
+    copy = pickle.loads(pickle.dumps(copy))
+    again = Message(members, members[:0], X[:0], False)  # the rows are there already
+    assert (
+        piece.move((again, change), "third", members, change[0]).sums
+        == copy.move((again, change), "third", members, change[0]).sums
+    )
+
+
+def test_rows_that_are_kept():
+    rows = np.random.default_rng(0).normal(size=(20, 3))
+    for values in (rows, sp.csr_array(rows)):
+        kept = KeptRows()
+        kept.add(np.array([3, 5, 9]), values[[3, 5, 9]])
+        kept.add(np.array([4, 5, 1]), values[[4, 5, 1]])  # 5 came twice
+        wanted = np.array([9, 1, 5, 5, 4])
+        found, expected = kept.take(wanted), values[wanted]
+        np.testing.assert_array_equal(*(one.toarray() if sp.issparse(one) else one for one in (found, expected)))
+        np.testing.assert_array_equal(kept.missing(np.array([1, 2, 3, 19])), [2, 19])
+        kept.drop(kept.n_bytes - 1)  # the oldest chunk
+        np.testing.assert_array_equal(kept.missing(np.array([1, 3, 4, 5, 9])), [3, 9])
+        with pytest.raises(MissingRowsError):
+            kept.take(np.array([1, 9]))
+
+
+# --- linear machines --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("parts", [1, 4])
+@pytest.mark.parametrize(
+    "machine",
+    [
+        LinearSVC(C=2.0),
+        LinearSVC(C=2.0, loss="hinge", fit_intercept="regularized", class_weight="balanced"),
+        LinearSVR(C=2.0, epsilon=0.1),
+        LinearSVR(C=2.0, loss="squared_epsilon_insensitive", fit_intercept=False),
+        LinearOneClassSVM(nu=0.2),
+    ],
+    ids=str,
+)
+def test_linear_machines(client, machine, parts):
+    X, score = data()
+    weights = np.random.default_rng(3).integers(0, 4, N).astype(float)
+    y = score if isinstance(machine, LinearSVR) else score > 0.4
+    machine.set_params(gap_tol=1e-4)
+    here = type(machine)(**machine.get_params()).fit(X, y, weights)
+    there = machine.fit(parted(X, parts), parted(y, parts), parted(weights, parts))
+    require_equal(here, there, X)
+    assert there.solver_ == "newton"
+    assert there.certificate_.gap_terms.shape == (N,)
+    assert there.certificate_.gap_terms.sum() <= there.certificate_.gap * (1.0 + 1e-9)
+    assert there.cluster_.rounds == there.n_passes_  # the survey is one of them
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+@pytest.mark.parametrize("fit_intercept", [False, True])
+def test_linear_machines_with_many_columns(client, loss, fit_intercept):
+    """Blocks of duals that take steps side by side, and the best share of each step; the columns of partitions differ."""
+    random = np.random.default_rng(0)
+    X = sp.random_array((300, 1500), density=0.02, rng=random, format="csr")
+    y = X @ random.normal(size=1500) > 0.0
+    settings = {"loss": loss, "fit_intercept": fit_intercept, "solver": "descent", "C": 0.3, "gap_tol": 1e-3}
+    here, there = LinearSVC(**settings).fit(X, y), LinearSVC(**settings, max_iter=300).fit(parted(X, 3), parted(y, 3))
+    require_equal(here, there, X)
+
+
+def test_several_classes_share_the_passes(client):
+    X, score = data()
+    y = np.digitize(score, [-0.5, 0.5])
+    here, there = LinearSVC(gap_tol=1e-4).fit(X, y), LinearSVC(gap_tol=1e-4).fit(parted(X, 3), parted(y, 3))
+    require_equal(here, there, X)
+    assert there.coef_.shape == (3, 5)
+    assert there.cluster_.rounds < 12
+
+
+def test_linear_machines_take_frames_arrays_and_partitions_without_rows(client):
+    pd = pytest.importorskip("pandas")
+    X, score = data()
+    frame = pd.DataFrame(X, columns=list("abcde")).assign(y=score > 0.0)
+    collection = dd.from_pandas(frame, npartitions=3)
+    some = collection[collection["a"] > 100.0]
+    here = LinearSVC().fit(frame[list("abcde")], frame["y"])
+    both = dd.concat([some, collection])
+    there = LinearSVC().fit(both[list("abcde")], both["y"])
+    require_equal(here, there, frame[list("abcde")])
+    assert list(there.feature_names_in_) == list("abcde")
+    require_equal(here, LinearSVC().fit(collection[list("abcde")], frame["y"].to_numpy()), frame[list("abcde")])
+    with pytest.raises(ValueError, match=r"X has 700 rows in 3 partitions, and y has 699 values"):
+        LinearSVC().fit(collection[list("abcde")], score[1:] > 0.0)
+
+
+READS = []
+
+
+def _noted(block):
+    READS.append(len(block))
+    return block
+
+
+def test_a_collection_that_is_too_large_is_read_in_each_pass(client, monkeypatch):
+    X, score = data()
+    monkeypatch.setattr(passes, "SHARE_OF_MEMORY", 0.0)
+    READS.clear()
+    collection = parted(X, 2).map_blocks(_noted, dtype=float, meta=np.empty((0, 0)))
+    there = LinearSVC().fit(collection, parted(score > 0.0, 2))
+    require_equal(LinearSVC().fit(X, score > 0.0), there, X)
+    assert len(READS) >= 2 * there.n_passes_
+
+
+@pytest.mark.parametrize(
+    ("machine", "what"),
+    [
+        (LinearSVC(penalty="l1"), "penalty='l1' needs the columns of X: a Dask collection needs penalty='l2'"),
+        (LinearSVC(multi_class="crammer_singer"), "a Dask collection needs multi_class='ovr' and probability=False"),
+        (LinearSVC(warm_start=True), "warm_start=True: a Dask collection needs warm_start=False"),
+    ],
+    ids=str,
+)
+def test_what_linear_machines_do_not_do_on_a_cluster_is_said(client, machine, what):
+    X, score = data(n=50)
+    with pytest.raises(ValueError, match=what):
+        machine.fit(parted(X, 2), score > 0.0)
 
 
 # --- faults -----------------------------------------------------------------------------------------------------------
@@ -233,27 +408,64 @@ def workers_in_processes(address, count):
             process.wait()
 
 
-def test_a_worker_that_dies_changes_no_result():
-    """One of two processes is killed in the middle of a fit: Dask computes its rows again, and the fit goes on."""
-    X, score = data()
-    y = score > 0.0
-    killed = []
-
-    def kill(progress):
-        if progress.iteration == 1 and not killed:
-            killed.append(processes[0])
-            processes[0].kill()
-
+@pytest.fixture(scope="module")
+def mortal_workers():
     with (
         distributed.LocalCluster(n_workers=0, processes=False, protocol="tcp://", dashboard_address=":0") as cluster,
-        workers_in_processes(cluster.scheduler_address, 2) as processes,
-        distributed.Client(cluster) as own_client,
+        workers_in_processes(cluster.scheduler_address, 4) as processes,
+        distributed.Client(cluster, set_as_default=False) as own_client,
     ):
-        own_client.wait_for_workers(2)
-        there = SVC(C=3.0, gap_tol=1e-5, callbacks=[kill]).fit(parted(X, 4), parted(y, 4))
-        assert len(own_client.nthreads()) == 1
-    assert killed
+        own_client.wait_for_workers(4)
+        yield own_client, {own_client.run(os.getpid)[worker]: worker for worker in own_client.nthreads()}, processes
+
+
+@contextmanager
+def a_worker_killed_in(iteration, mortal_workers):
+    """A client, the address of a worker, and a callback that kills this worker in the iteration."""
+    own_client, addresses, processes = mortal_workers
+    victim = processes.pop()
+
+    def kill(progress):
+        if progress.iteration == iteration and victim.poll() is None:
+            victim.kill()
+            victim.wait()
+
+    with own_client.as_current():
+        yield own_client, addresses[victim.pid], kill
+    assert victim.poll() is not None
+
+
+def test_a_worker_that_dies_changes_no_result(mortal_workers):
+    """A process is killed in the middle of a fit: Dask computes its rows again, and the fit goes on."""
+    X, score = data()
+    y = score > 0.0
+    with a_worker_killed_in(1, mortal_workers) as (_, _, kill):
+        there = SVC(C=3.0, gap_tol=1e-5, callbacks=[kill]).fit(parted(X, 8), parted(y, 8))
     require_equal(SVC(C=3.0, gap_tol=1e-5).fit(X, y), there, X)
+
+
+def test_a_worker_that_dies_changes_no_linear_machine(mortal_workers):
+    """Dask computes the rows and the duals again: the same numbers, bit for bit."""
+    X, score = data()
+    y, settings = score > 0.0, {"loss": "hinge", "gap_tol": 1e-5}
+    with a_worker_killed_in(3, mortal_workers) as (_, _, kill):
+        undisturbed = LinearSVC(**settings).fit(parted(X, 8), parted(y, 8))
+        there = LinearSVC(**settings, callbacks=[kill]).fit(parted(X, 8), parted(y, 8))
+    np.testing.assert_array_equal(there.coef_, undisturbed.coef_)
+    np.testing.assert_array_equal(there.certificate_.gap_terms, undisturbed.certificate_.gap_terms)
+
+
+def test_the_linear_machine_of_the_last_pass_is_kept_when_rows_are_lost(mortal_workers):
+    X, score = data()
+    with a_worker_killed_in(3, mortal_workers) as (own_client, address, kill):
+        future = own_client.scatter(X, workers=[address])
+        collection = da.from_delayed(dask.delayed(future), X.shape, X.dtype)
+        machine = LinearSVC(loss="hinge", gap_tol=1e-6, callbacks=[kill])
+        with pytest.raises(RuntimeError, match=r"failed in pass 4: partition 0 of X is lost.*The model of pass 3 is kept"):
+            machine.fit(collection, score > 0.0)
+    assert machine.status_ is Status.SOURCE_FAILED
+    assert machine.certificate_.dual <= LinearSVC(loss="hinge").fit(X, score > 0.0).certificate_.primal
+    assert machine.predict(X).shape == (N,)
 
 
 def test_a_partition_that_cannot_be_read_is_named(client):
@@ -400,9 +612,9 @@ def test_answers_about_a_data_frame_and_a_partition_without_rows():
 def test_an_estimator_that_does_not_train_on_a_cluster_says_so():
     X, score = data(n=50)
     with pytest.raises(
-        ValueError, match=r"X is a Dask collection: this method of LinearSVC must get an array \(X\.compute\(\)\)"
+        ValueError, match=r"X is a Dask collection: this method of KernelRegressor must get an array \(X\.compute\(\)\)"
     ):
-        LinearSVC().fit(parted(X, 2), score > 0.0)
+        KernelRegressor().fit(parted(X, 2), score)
 
 
 def test_model_selection_on_top(client):
@@ -414,6 +626,11 @@ def test_model_selection_on_top(client):
     with joblib.parallel_backend("dask"):
         there = GridSearchCV(SVC(), grid, cv=2).fit(X, score > 0.0)
     np.testing.assert_allclose(there.cv_results_["mean_test_score"], here.cv_results_["mean_test_score"])
+    for machine in (SVC(), LinearSVC()):
+        here = GridSearchCV(machine, grid, cv=2).fit(X, score > 0.0)
+        there = GridSearchCV(machine, grid, cv=2, error_score="raise").fit(parted(X, 3), parted(score > 0.0, 3))
+        assert there.best_estimator_.cluster_.n_partitions == 3
+        np.testing.assert_allclose(there.cv_results_["mean_test_score"], here.cv_results_["mean_test_score"], atol=0.011)
 
 
 # --- sight ------------------------------------------------------------------------------------------------------------

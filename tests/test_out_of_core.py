@@ -364,11 +364,10 @@ def test_balance_in_parts(excess):
     sides = random.choice([-1.0, 1.0], 50)
     beta = sides * np.clip(random.random(50) * 1.6 - 0.3, 0, 1)
     problem = LinearProblem(sides, sides, total=float(beta.sum()) - excess)
-    balance = BalanceInParts(problem.total)
     parts = [slice(0, 20), slice(20, 50)]
-    for part in parts:
-        balance.add(problem.part(part), beta[part])
-    moved = np.concatenate([balance.repair().of(problem.part(part), beta[part]) for part in parts])
+    first, second = (BalanceInParts.of(problem.part(part), beta[part]) for part in parts)
+    repair = first.plus(second).repair(problem.total)
+    moved = np.concatenate([repair.of(problem.part(part), beta[part]) for part in parts])
     np.testing.assert_allclose(moved, problem.balanced(beta), atol=1e-14)
     assert (problem.box[0] <= moved).all()
     assert (moved <= problem.box[1]).all()

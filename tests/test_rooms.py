@@ -48,7 +48,7 @@ ROOMS = {
     ),
     # the same contracts over rows on many machines; Dask is imported late
     "cluster": Room(
-        {"backends", "formulations", "gram", "kernels", "samples"}, {"dask", "distributed", "numpy", "pandas", "scipy"}
+        {"backends", "formulations", "gram", "io", "kernels", "samples"}, {"dask", "distributed", "numpy", "pandas", "scipy"}
     ),
     "control": Room({"solution"}, set()),
     "solvers": Room(
@@ -127,7 +127,7 @@ ROOMS = {
     "io": Room(
         # a model file holds what a model is made of, and its reader makes an estimator of it again
         {"__init__", "calibration", "certificates", "estimators", "formulations", "kernels", "solution"},
-        {"numpy", "onnx", "pyarrow", "safetensors", "scipy", "skl2onnx", "sklearn"},
+        {"dask", "numpy", "onnx", "pyarrow", "safetensors", "scipy", "skl2onnx", "sklearn"},
     ),
     "plots": Room({"formulations", "theory"}, {"matplotlib", "numpy", "scipy", "sklearn"}),
     "playground": Room({"__init__", "io"}, {"numpy", "sklearn", "starlette", "uvicorn"}),

@@ -16,8 +16,7 @@ import math
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
-from types import SimpleNamespace
-from typing import Any, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,7 +33,7 @@ Matrix = NDArray[np.float64]
 ADDED, LARGEST = ("gaps", "plain", "duals", "total", "size", "reach"), ("violation", "box")
 
 
-class Sums(Protocol):
+class Sums(NamedTuple):
     """Sums over the samples; see native/include/maxmargin/linear_certificate.hpp."""
 
     gaps: float
@@ -51,36 +50,42 @@ class Sums(Protocol):
 class Evidence:
     """The sums over the samples, the share of each of them in the gap, v = sum_i beta_i x_i, and a bound on the error of v."""
 
-    sums: Sums
+    sums: Any  # `Sums`, or an object of the compiled code with the same names
     terms: Vector
     products: Vector
     error: float
 
 
+@dataclass(frozen=True)
 class EvidenceInParts:
-    """The evidence about all samples from that about parts of them."""
+    """The evidence about all samples from that about parts of them, without the shares in the gap. The sum of the products is
+    `high + low`, where `low` is what rounding took."""
 
-    def __init__(self, n_samples: int, n_features: int) -> None:
-        self._terms = np.empty(n_samples)
-        self._high, self._low = np.zeros(n_features), np.zeros(n_features)  # a sum, and what rounding took from it
-        self._error = 0.0
-        self._parts: list[Sums] = []
+    sums: tuple[Sums, ...]
+    high: Vector
+    low: Vector
+    error: float
 
-    def add(self, at: slice | NDArray[np.integer], sums: Sums, terms: Vector, products: Vector, error: float) -> None:
-        self._parts.append(sums)
-        self._terms[at] = terms
-        total = self._high + products
-        gained = total - self._high
-        self._low += (self._high - (total - gained)) + (products - gained)
-        self._high, self._error = total, self._error + error
+    @classmethod
+    def of(cls, sums: Any, products: Vector, error: float) -> EvidenceInParts:
+        """The evidence of one part."""
+        numbers = Sums(*(float(getattr(sums, name)) for name in Sums._fields))
+        return cls((numbers,), products, np.zeros_like(products), error)
+
+    def plus(self, other: EvidenceInParts) -> EvidenceInParts:
+        total = self.high + other.high
+        gained = total - self.high
+        lost = (self.high - (total - gained)) + (other.high - gained)
+        return EvidenceInParts(self.sums + other.sums, total, self.low + other.low + lost, self.error + other.error)
 
     def whole(self) -> Evidence:
-        sums = SimpleNamespace(
-            **{name: math.fsum(getattr(part, name) for part in self._parts) for name in ADDED},
-            **{name: max(getattr(part, name) for part in self._parts) for name in LARGEST},
+        """The evidence about all samples, without the share of each of them in the gap."""
+        sums = Sums(
+            **{name: math.fsum(getattr(part, name) for part in self.sums) for name in ADDED},
+            **{name: max(getattr(part, name) for part in self.sums) for name in LARGEST},
         )
         # the sum of the products of the parts is rounded twice
-        return Evidence(sums, self._terms, self._high + self._low, self._error + EPSILON * sums.reach)
+        return Evidence(sums, np.empty(0), self.high + self.low, self.error + EPSILON * sums.reach)
 
 
 def certify_linear(problem: LinearProblem | LinearTotals, weights: Vector, evidence: Evidence) -> Certificate:

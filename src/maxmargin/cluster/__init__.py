@@ -2,7 +2,9 @@
 
     rows      a Dask collection as rows that stay on the workers (`opened`, for the time of a fit)
     team      one object for each partition on some worker, and rounds of questions to all; workers that die
+    kept      rows that were sent, so that none travels twice
     piece     what lives on a worker: the rows of a partition, and the part of a point that belongs to them
+    passes    a function of each partition and the sum of what it finds, again and again (linear machines)
     lazily    answers about the rows of a collection, partition by partition
     samples, gram, point, backend   the contracts of `samples.py` and `backends/`, over all pieces
 
@@ -14,7 +16,8 @@ from __future__ import annotations
 
 from maxmargin.cluster.backend import ClusterBackend
 from maxmargin.cluster.lazily import by_partition, computed
-from maxmargin.cluster.rows import PartitionedRows, is_collection, opened
+from maxmargin.cluster.passes import Partitions
+from maxmargin.cluster.rows import PartitionedRows, as_collection, is_collection, opened, plain
 from maxmargin.cluster.samples import PartitionedSamples
 from maxmargin.cluster.team import PartitionError, Traffic
 
@@ -23,9 +26,12 @@ __all__ = [
     "PartitionError",
     "PartitionedRows",
     "PartitionedSamples",
+    "Partitions",
     "Traffic",
+    "as_collection",
     "by_partition",
     "computed",
     "is_collection",
     "opened",
+    "plain",
 ]

@@ -96,19 +96,18 @@ class ClusterGram(Gram):
         return np.ones(len(self)) if self.kernel.shift_invariant else self._samples.diagonal(self.kernel)
 
     def accumulate(self, rows: Indices, weights: Matrix, out: Matrix) -> None:
-        message = self.rows.fetch(self.numbers[rows]), weights
         told = [(self.arrangement(local),) for _, local in self.split]
-        for (variables, _), sums in zip(self.split, self.rows.team.ask("kernel_sums", told, message), strict=True):
+        answers = self.rows.ask_about("kernel_sums", self.numbers[rows], weights, told)
+        for (variables, _), sums in zip(self.split, answers, strict=True):
             out[:, variables] += sums
 
     def exact_sums(self, rows: Indices, weights: Matrix, at: Indices) -> ExactSums:
         support, queries = self.numbers[rows], self.numbers[at]
-        centre, ask = self._samples.centre, self.rows.team.ask
+        centre, ask = self._samples.centre, self.rows.ask_about
         if len(rows) < len(at):
             split = self.rows.split(queries)
             among = [p for p, (_, local) in enumerate(split) if len(local)]
-            message = self.rows.fetch(support), weights
-            answers = ask("exact_sums_here", [(self.kernel, centre, split[p][1]) for p in among], message, among=among)
+            answers = ask("exact_sums_here", support, weights, [(self.kernel, centre, split[p][1]) for p in among], among)
             values, errors = np.zeros((2, len(weights), len(at)))
             for p, found in zip(among, answers, strict=True):
                 values[:, split[p][0]], errors[:, split[p][0]] = found.values, found.error
@@ -116,7 +115,7 @@ class ClusterGram(Gram):
         split = self.rows.split(support)
         among = [p for p, (_, local) in enumerate(split) if len(local)]
         told = [(self.kernel, centre, split[p][1], np.ascontiguousarray(weights[:, split[p][0]])) for p in among]
-        answers = ask("exact_sums_of_mine", told, self.rows.fetch(queries), among=among) if among and len(at) else []
+        answers = ask("exact_sums_of_mine", queries, None, told, among) if among and len(at) else []
         return _added(answers, (len(weights), len(at)))
 
     def restrict(self, segments: tuple[int, ...]) -> ClusterGram:

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from maxmargin.cluster.rows import is_collection
+from maxmargin.cluster.rows import as_collection, is_collection
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
@@ -37,10 +37,12 @@ def _lazy(model: Any, method: Callable[..., Any], X: Any) -> Any:
     import dask
     import dask.array as da
 
+    X, _ = as_collection(X, None)
     names = list(X.columns) if hasattr(X, "columns") else None
     if names is None and len(X.chunks[1]) > 1:
         X = X.rechunk({1: -1})
     n_features = X.shape[1] if names is None else len(names)
+    n_features = int(model.n_features_in_) if np.isnan(n_features) else n_features
     like = method(model, _frame(np.zeros((1, n_features)), names))  # one row tells the shape and the type of the answers
     sizes = [np.nan] * X.npartitions if names is not None else X.chunks[0]
     blocks = X.to_delayed() if names is not None else X.to_delayed().ravel()

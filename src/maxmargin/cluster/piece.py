@@ -16,6 +16,7 @@ from maxmargin.backends.native import NativeBackend
 from maxmargin.backends.native.core import core
 from maxmargin.backends.native.packing import can_pack, centre_for, compiled_kernel, pack, suitable
 from maxmargin.backends.native.threads import blas_threads_off
+from maxmargin.cluster.kept import KeptRows, Message, stacked
 from maxmargin.formulations import DualProblem, Sums
 from maxmargin.gram import ExactSums, sums_by_blocks
 from maxmargin.kernels import Kernel
@@ -80,6 +81,7 @@ class Piece:
     def __init__(self, block: Any, number: int) -> None:
         self.block, self.number = block, number
         self.version: object = None
+        self._kept = KeptRows()  # of other partitions
         self._problem: DualProblem | None = None
 
     # --- the rows -------------------------------------------------------------------------------------------------
@@ -111,19 +113,21 @@ class Piece:
     def diagonal(self, kernel: Kernel, chosen: Indices, centre: Vector | None) -> Vector:
         return self._samples(chosen, centre).diagonal(kernel)
 
-    def kernel_sums(self, message: tuple[Any, Matrix], arrangement: Arrangement) -> Matrix:
-        """The sums weights @ K[support, rows]; the message is the rows of the support vectors, and the weights."""
-        return _Columns(arrangement, self._samples(arrangement.rows, arrangement.centre)).sums(*message)
+    def kernel_sums(self, told: tuple[Message, Matrix], arrangement: Arrangement) -> Matrix:
+        """The sums weights @ K[support, rows]; the message is the rows of the support vectors."""
+        message, weights = told
+        return _Columns(arrangement, self._samples(arrangement.rows, arrangement.centre)).sums(message.read(self._kept), weights)
 
-    def exact_sums_here(self, message: tuple[Any, Matrix], kernel: Kernel, centre: Vector | None, at: Indices) -> ExactSums:
-        """The exact sums over all support vectors, whose rows and weights are the message, at the rows `at`."""
-        return exact_sums(kernel, centre, *message, self.block[at])
+    def exact_sums_here(self, told: tuple[Message, Matrix], kernel: Kernel, centre: Vector | None, at: Indices) -> ExactSums:
+        """The exact sums over all support vectors, whose rows are the message, at the rows `at`."""
+        message, weights = told
+        return exact_sums(kernel, centre, message.read(self._kept), weights, self.block[at])
 
     def exact_sums_of_mine(
-        self, queries: Any, kernel: Kernel, centre: Vector | None, support: Indices, weights: Matrix
+        self, told: tuple[Message, None], kernel: Kernel, centre: Vector | None, support: Indices, weights: Matrix
     ) -> ExactSums:
-        """The exact sums over the support vectors that are here, at the given rows."""
-        return exact_sums(kernel, centre, self.block[support], weights, queries)
+        """The exact sums over the support vectors that are here, at the rows of the message."""
+        return exact_sums(kernel, centre, self.block[support], weights, told[0].read(self._kept))
 
     def _samples(self, chosen: Indices, centre: Vector | None) -> Samples:
         return make_samples(self.block).take(chosen).around(centre)
@@ -148,15 +152,20 @@ class Piece:
         self.version = version
         return self._summary()
 
-    def move(self, message: tuple[Any, Matrix] | None, version: object, members: Indices, beta: Vector) -> Summary:
-        """Give some variables new duals; the message is the rows of all variables that moved, here or elsewhere, and their
-        changes. Without a message the gradient stays as it is."""
-        problem = self._problem
+    def move(self, told: tuple[Message, Matrix], version: object, members: Indices, beta: Vector) -> Summary:
+        """Give some variables new duals; the message is the rows of all variables that moved, here or elsewhere, which comes with
+        their changes."""
+        problem, (message, changes) = self._problem, told
         assert problem is not None
-        if message is not None and len(problem):
-            self._gradient += np.tile(self._columns.sums(*message)[0], self._copies)
+        rows = message.read(self._kept)
+        if len(problem):
+            self._gradient += np.tile(self._columns.sums(rows, changes)[0], self._copies)
             if problem.shift is not None:
                 self._gradient[members] += problem.shift[members] * (beta - self._beta[members])
+        return self.put(version, members, beta)
+
+    def put(self, version: object, members: Indices, beta: Vector) -> Summary:
+        """Give some variables new duals; the gradient stays as it is."""
         self._beta[members] = beta
         self.version = version
         return self._summary()
@@ -279,10 +288,6 @@ def exact_sums(kernel: Kernel, centre: Vector | None, support: Any, weights: Mat
         return ExactSums(nothing, nothing)
     values, errors = (np.concatenate(columns, axis=1) for columns in list(zip(*parts, strict=True))[:2])
     return ExactSums(values, errors, parts[0].offset)
-
-
-def stacked(blocks: list[Any]) -> Any:
-    return sp.csr_array(sp.vstack(blocks)) if sp.issparse(blocks[0]) else np.concatenate(blocks)
 
 
 def _extreme(gradient: Vector, group: slice, may_move: NDArray[np.bool_], pick: Any) -> tuple[float, int] | None:

@@ -18,6 +18,7 @@ from maxmargin.backends.native.point import NativePoint
 from maxmargin.backends.point import Indices, MeasuredViolation, Part, Point, Vector, Violation, support_of
 from maxmargin.backends.reference import SHARE_FOR_FREE
 from maxmargin.cluster.gram import ClusterGram
+from maxmargin.cluster.kept import Message
 from maxmargin.cluster.piece import Candidates, Summary
 from maxmargin.cluster.team import Refusal
 from maxmargin.formulations import DualProblem, Sums
@@ -59,7 +60,7 @@ class ClusterPoint(Point):
         if gradient is not None or not len(support):
             return summaries
         nothing = np.empty(0, dtype=np.int32), np.empty(0)
-        for message in self._messages(support, self._beta[support]):
+        for message in self._messages(support, self._beta[support], len(numbers) == len(self._team)):
             before = [self._name(p) for p in numbers]
             summaries = self._team.ask("move", [(self._next(p), *nothing) for p in numbers], message, before, numbers)
             if any(one is Refusal.STALE for one in summaries):  # another worker died in the meantime
@@ -97,10 +98,14 @@ class ClusterPoint(Point):
         return lost
 
     def _restore(self, lost: Sequence[int]) -> None:
+        if lost:
+            self._rows_of.rows.send_all_again()
         for p, summary in zip(lost, self._place(lost, None) if lost else [], strict=True):
             self._summaries[p] = summary
 
-    def _messages(self, variables: Indices, changes: Vector) -> Iterator[tuple[Any, NDArray[np.float64]]]:
+    def _messages(
+        self, variables: Indices, changes: Vector, to_all: bool = True
+    ) -> Iterator[tuple[Message, NDArray[np.float64]]]:
         """The rows of some variables and their changes, in messages of limited size."""
         samples, places = np.unique(variables % len(self._rows_of), return_inverse=True)
         weights: Vector = np.bincount(places, changes, len(samples)).astype(np.float64)
@@ -108,7 +113,7 @@ class ClusterPoint(Point):
         at_once = max(1, BYTES_AT_ONCE // row)
         for start in range(0, len(samples), at_once):
             some = slice(start, start + at_once)
-            yield self._rows_of.rows.fetch(self._rows_of.numbers[samples[some]]), weights[None, some]
+            yield self._rows_of.rows.message(self._rows_of.numbers[samples[some]], to_all), weights[None, some]
 
     def _split(self, members: Indices) -> list[tuple[NDArray[np.intp], Indices]]:
         """For each part, which of `members` it has, and their numbers there."""
@@ -193,12 +198,14 @@ class ClusterPoint(Point):
         self._beta[members] = beta
         told = [(local, beta[at]) for at, local in self._split(members)]
         if not propagate:
-            self._tell("move", told)
+            self._tell("put", told)
             return True
         made_again: list[int] = []
         for message in self._messages(members, change):
             made_again += self._tell("move", told, message, made_again)
             told = [(local[:0], own[:0]) for local, own in told]
+        if made_again:  # they have not got all these rows
+            self._rows_of.rows.send_all_again()
         return True
 
     def exact(self, at: Indices) -> Vector:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import sys
 import uuid
-from collections import OrderedDict
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from maxmargin.cluster.piece import Piece, Shape, stacked
-from maxmargin.cluster.team import Team, require_same_version
+from maxmargin.cluster.kept import KeptRows, Message, Sent, stacked
+from maxmargin.cluster.piece import Piece, Shape
+from maxmargin.cluster.team import Refusal, Team, require_same_version
+from maxmargin.io import RowFiles
 from maxmargin.samples import Samples
 
 Indices = NDArray[np.int32]
@@ -36,11 +37,7 @@ class PartitionedRows:
         self.n_terms = max(one.n_terms for one in shapes)
         self.ndim = 2
         self.budget = 0
-        self._kept: OrderedDict[int, Any] = OrderedDict()
-        self._kept_bytes = 0
-        self._chunk = np.full(self.shape[0], -1, dtype=np.int32)  # of kept rows: which chunk of them, and which row there
-        self._place = np.zeros(self.shape[0], dtype=np.int32)
-        self._n_chunks = 0
+        self._kept, self._sent = KeptRows(), Sent()
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -66,16 +63,12 @@ class PartitionedRows:
 
     def missing(self, rows: NDArray[np.integer]) -> NDArray[np.integer]:
         """Those rows that are not kept here, in ascending order."""
-        return np.unique(rows[self._chunk[rows] < 0])
+        return self._kept.missing(rows)
 
     def keep(self, rows: NDArray[np.integer], values: Sequence[Any]) -> None:
         """Keep `missing` rows, given in parts, until they are fetched; and longer if there is room."""
-        kept = [part.astype(self.dtype, copy=False) for part in values if part.shape[0]]
-        if kept:
-            self._kept[self._n_chunks] = stacked(kept)
-            self._kept_bytes += _size(self._kept[self._n_chunks])
-            self._chunk[rows], self._place[rows] = self._n_chunks, np.arange(len(rows))
-            self._n_chunks += 1
+        if kept := [part.astype(self.dtype, copy=False) for part in values if part.shape[0]]:
+            self._kept.add(rows, stacked(kept))
 
     def fetch(self, rows: NDArray[np.integer]) -> Any:
         """The rows, here."""
@@ -84,27 +77,55 @@ class PartitionedRows:
             split = self.split(missing)
             among = [number for number, (_, local) in enumerate(split) if len(local)]
             self.keep(missing, self.team.ask("rows", [(split[number][1],) for number in among], among=among))
-        chunks = self._chunk[rows]
-        if not len(chunks):
+        if not len(rows):
             empty = np.empty((0, self.shape[1]), self.dtype)
             return sp.csr_array(empty) if self.sparse else empty
-        places = [np.flatnonzero(chunks == number) for number in np.unique(chunks)]
-        parts = [self._kept[int(chunks[at[0]])][self._place[rows[at]]] for at in places]
-        fetched = parts[0] if len(parts) == 1 else stacked(parts)[np.argsort(np.concatenate(places))]
-        self._drop()
+        fetched = self._kept.take(rows)
+        self._kept.drop(self.budget)
         return fetched
 
-    def _drop(self) -> None:
-        while self._kept_bytes > self.budget and self._kept:
-            number, values = self._kept.popitem(last=False)
-            self._chunk[self._chunk == number] = -1
-            self._kept_bytes -= _size(values)
+    def message(self, rows: NDArray[np.integer], to_all: bool = True) -> Message:
+        """A message with these rows, to all partitions or to some; without those that all have got before."""
+        self.team.traffic.rows += len(rows)
+        fresh = self._sent.fresh(rows)
+        values = self.fetch(fresh)
+        forget = to_all and self._sent.note(fresh, values, self.budget)
+        return Message(rows.astype(np.int32), fresh.astype(np.int32), values, forget)
+
+    def send_all_again(self) -> None:
+        """Assume that no worker has got any rows yet."""
+        self._sent.forget()
+
+    def ask_about(
+        self, verb: str, rows: NDArray[np.integer], more: Any, told: Sequence[tuple[Any, ...]], among: Sequence[int] | None = None
+    ) -> list[Any]:
+        """Ask the partitions a question about these rows, which they are sent, and `more`."""
+        while True:
+            message = self.message(rows, among is None or len(among) == len(self.team)), more
+            answers = self.team.ask(verb, told, message, among=among)
+            if not any(answer is Refusal.STALE for answer in answers):
+                return answers
+            self.send_all_again()
 
 
 def is_collection(X: Any) -> bool:
-    """Whether X is a Dask collection; Dask is not imported for this."""
+    """Whether X is a Dask collection, or files and there is an active client; Dask is not imported for this."""
+    if isinstance(X, RowFiles):
+        distributed = sys.modules.get("distributed")
+        with suppress(ValueError):
+            return distributed is not None and distributed.default_client() is not None
+        return False
     dask = sys.modules.get("dask")
     return dask is not None and bool(dask.is_dask_collection(X))
+
+
+def as_collection(X: Any, y: Any) -> tuple[Any, Any]:
+    """The arguments of a fit as collections. Files have their labels with them."""
+    if not isinstance(X, RowFiles):
+        return X, y
+    if y is not None:
+        raise ValueError("y must be None where X is files: they have labels")
+    return X.to_dask()
 
 
 @contextmanager
@@ -114,6 +135,7 @@ def opened(X: Any, y: Any, sample_weight: Any) -> Iterator[tuple[Any, Any, Any]]
     if not is_collection(X):
         yield X, y, sample_weight
         return
+    X, y = as_collection(X, y)
     rows = open_rows(X)
     try:
         yield rows, _brought_here("y", y, rows), _brought_here("sample_weight", sample_weight, rows)
@@ -125,18 +147,10 @@ def open_rows(X: Any) -> PartitionedRows:
     """The rows of a Dask array or data frame on the cluster of the active client."""
     import dask
 
-    client = _active_client()
+    client = active_client()
     require_same_version(client)
-    names = None
-    if hasattr(X, "to_delayed") and hasattr(X, "columns"):
-        columns = list(X.columns)
-        names = np.array(columns, dtype=object) if all(isinstance(name, str) for name in columns) else None
-    elif X.ndim != 2:
-        raise ValueError(f"X is a Dask collection with {X.ndim} dimensions: it must have two, rows and columns")
-    elif len(X.chunks[1]) > 1:
-        X = X.rechunk({1: -1})
+    blocks, names, _ = blocks_of(X)
     label = uuid.uuid4().hex[:8]
-    blocks = X.to_delayed().ravel() if names is None and not hasattr(X, "columns") else X.to_delayed()
     load = dask.delayed(load_partition, pure=False)
     tasks = [load(block, number, dask_key_name=f"load-rows-{label}-{number}") for number, block in enumerate(blocks)]
     team = Team(client, client.compute(tasks), label)
@@ -145,13 +159,25 @@ def open_rows(X: Any) -> PartitionedRows:
     return PartitionedRows(team, shapes, names)
 
 
+def blocks_of(X: Any) -> tuple[list[Any], NDArray[Any] | None, list[float]]:
+    """The partitions of a Dask array or data frame, the names of its columns, if it has some, and the number of rows of each
+    partition, which may be NaN."""
+    if hasattr(X, "columns"):
+        columns = list(X.columns)
+        names = np.array(columns, dtype=object) if all(isinstance(name, str) for name in columns) else None
+        return list(X.to_delayed()), names, [np.nan] * X.npartitions
+    if X.ndim != 2:
+        raise ValueError(f"X is a Dask collection with {X.ndim} dimensions: it must have two, rows and columns")
+    if len(X.chunks[1]) > 1:
+        X = X.rechunk({1: -1})
+    return list(X.to_delayed().ravel()), None, list(X.chunks[0])
+
+
 def load_partition(block: Any, number: int) -> Piece:
     """The task that makes a piece of a partition: rows of finite float32 or float64 numbers, in C order or CSR."""
-    if sp.issparse(block) or type(block).__module__.startswith("sparse"):
-        block = sp.csr_array(block.tocsr() if hasattr(block, "tocsr") else block)
+    block = plain(block)
+    if sp.issparse(block):
         block.sum_duplicates()
-    elif hasattr(block, "sparse") and hasattr(block, "dtypes") and all(hasattr(kind, "fill_value") for kind in block.dtypes):
-        block = sp.csr_array(block.sparse.to_coo())
     else:
         block = np.ascontiguousarray(block)
     if block.dtype not in (np.float32, np.float64):
@@ -164,6 +190,15 @@ def load_partition(block: Any, number: int) -> Piece:
             f"Input X contains NaN or infinity in row {row} of partition {number}: impute (dask_ml.impute) or drop such rows"
         )
     return Piece(block, number)
+
+
+def plain(block: Any) -> Any:
+    """A partition as an array or a CSR array."""
+    if sp.issparse(block) or type(block).__module__.startswith("sparse"):
+        return sp.csr_array(block.tocsr() if hasattr(block, "tocsr") else block)
+    if hasattr(block, "sparse") and hasattr(block, "dtypes") and all(hasattr(kind, "fill_value") for kind in block.dtypes):
+        return sp.csr_array(block.sparse.to_coo())
+    return np.asarray(block)
 
 
 def _require_alike(shapes: Sequence[Shape]) -> None:
@@ -183,7 +218,7 @@ def _require_alike(shapes: Sequence[Shape]) -> None:
             )
 
 
-def _active_client() -> Any:
+def active_client() -> Any:
     try:
         from distributed import default_client
     except ImportError:
@@ -211,7 +246,3 @@ def _brought_here(name: str, values: Any, rows: PartitionedRows) -> Any:
             f"X has {len(rows)} rows in {len(rows.team)} partitions, and {name} has {len(values)} values: must be equal"
         )
     return values
-
-
-def _size(values: Any) -> int:
-    return int(values.data.nbytes + values.indices.nbytes + values.indptr.nbytes if sp.issparse(values) else values.nbytes)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, fields, is_dataclass
@@ -23,12 +23,15 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from maxmargin.cluster.kept import MissingRowsError
+
 SECONDS_TO_LOOK = 0.5  # a round that takes longer is looked after: a worker may have died
 SMALL_MESSAGE = 65_536  # bytes: a larger message goes from here to the workers, not through the scheduler
 
 
 class Refusal(Enum):
-    """The answer of an object that is older than the question expects; a member of an enumeration stays one when it is sent."""
+    """The answer of an object that is older than the question expects, or lacks rows that it was sent before it was made again; a
+    member of an enumeration stays one when it is sent."""
 
     STALE = "stale"
 
@@ -40,11 +43,13 @@ class PartitionError(RuntimeError):
 @dataclass
 class Traffic:
     """What a fit asked of its workers, by the name of the question: how many rounds there were, the bytes that were sent and
-    received, the seconds that the rounds took, and those that the slowest worker of each round computed."""
+    received, the seconds that the rounds took, and those that the slowest worker of each round computed. `rows` counts the rows
+    that the questions of kernel machines were about, each of which is compared with all rows of the training set."""
 
     n_workers: int = 0
     n_partitions: int = 0
     rounds: int = 0
+    rows: int = 0
     sent: dict[str, int] = field(default_factory=dict)
     received: dict[str, int] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
@@ -109,7 +114,7 @@ class Team:
         with self.traffic.timed(verb):
             while unanswered := {i: question for i, question in questions.items() if i not in answers}:
                 answers |= self._round(verb, unanswered, shared)
-        self.traffic.count(self.traffic.received, verb, sum(_bytes(answer) for answer, _ in answers.values()))
+        self.traffic.count(self.traffic.received, verb, sum(n_bytes(answer) for answer, _ in answers.values()))
         self.traffic.count(self.traffic.computing, verb, max((seconds for _, seconds in answers.values()), default=0.0))
         return [answers[i][0] for i in asked]
 
@@ -185,31 +190,32 @@ class Team:
             while not all(places.get(future.key) for future in futures):  # one may be lost again in the meantime
                 with suppress(TimeoutError, CancelledError):
                     wait(futures, timeout=SECONDS_TO_LOOK)
-                self._require_not_lost(numbers)
+                require_not_lost(dict(zip(numbers, futures, strict=True)))
                 places = self.client.who_has(futures)
         for i, future in zip(numbers, futures, strict=True):
             self._homes[i] = places[future.key][0]
         self.traffic.n_workers = len(set(self._homes))
 
-    def _require_not_lost(self, numbers: Sequence[int]) -> None:
-        for i in numbers:
-            future = self._members[i]
-            if future.status == "error":
-                error = future.exception()
-                raise PartitionError(f"partition {i} of X cannot be computed: {type(error).__name__}: {error}") from error
-            if future.status in ("lost", "cancelled"):
-                raise PartitionError(
-                    f"partition {i} of X is lost: its worker died, and Dask has no graph to compute it again. Load the rows by a "
-                    "Dask graph (dask.array.from_array, dask.dataframe.read_parquet, ...) instead of scattering them"
-                )
-
     def _send(self, verb: str, message: Any, homes: Sequence[str]) -> Any:
         """The message for a task's arguments: itself, or the future of a copy on each of the workers."""
-        size = _bytes(message)
+        size = n_bytes(message)
         self.traffic.count(self.traffic.sent, verb, size * len(homes))
         if size <= SMALL_MESSAGE:
             return message
         return self.client.scatter([message], workers=list(homes), broadcast=True, hash=False)[0]
+
+
+def require_not_lost(partitions: Mapping[int, Any]) -> None:
+    """Raise a `PartitionError` if the future of a partition has failed, or cannot be computed again."""
+    for number, future in partitions.items():
+        if future.status == "error":
+            error = future.exception()
+            raise PartitionError(f"partition {number} of X cannot be computed: {type(error).__name__}: {error}") from error
+        if future.status in ("lost", "cancelled"):
+            raise PartitionError(
+                f"partition {number} of X is lost: its worker died, and Dask has no graph to compute it again. Load the rows by "
+                "a Dask graph (dask.array.from_array, dask.dataframe.read_parquet, ...) instead of scattering them"
+            )
 
 
 def _answer(member: Any, verb: str, expected: object, shared: Any, told: tuple[Any, ...]) -> tuple[Any, float]:
@@ -217,20 +223,23 @@ def _answer(member: Any, verb: str, expected: object, shared: Any, told: tuple[A
     if expected is not None and member.version != expected:
         return Refusal.STALE, 0.0
     begun = time.perf_counter()
-    answer = getattr(member, verb)(*told) if shared is None else getattr(member, verb)(shared, *told)
+    try:
+        answer = getattr(member, verb)(*told) if shared is None else getattr(member, verb)(shared, *told)
+    except MissingRowsError:
+        answer = Refusal.STALE
     return answer, time.perf_counter() - begun
 
 
-def _bytes(message: Any) -> int:
+def n_bytes(message: Any) -> int:
     """The size of what a message holds: its arrays, and eight bytes for each other value."""
     if isinstance(message, np.ndarray):
         return message.nbytes
     if sp.issparse(message):
         return int(message.data.nbytes + message.indices.nbytes + message.indptr.nbytes)
     if isinstance(message, (tuple, list)):
-        return sum(map(_bytes, message))
+        return sum(map(n_bytes, message))
     if is_dataclass(message):
-        return sum(_bytes(getattr(message, one.name)) for one in fields(message))
+        return sum(n_bytes(getattr(message, one.name)) for one in fields(message))
     return 0 if message is None else 8
 
 

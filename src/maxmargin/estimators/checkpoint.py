@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-FORMAT = 1
+FORMAT = 2
 
 
 class Checkpoint:

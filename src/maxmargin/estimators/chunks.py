@@ -16,6 +16,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from maxmargin.estimators import validation
+from maxmargin.io.rows import wider
 
 Vector = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -100,8 +101,17 @@ class ChunkedRows:
         if wanted is None or n_features == wanted:
             return X
         if sp.issparse(X) and n_features < wanted:
-            return sp.csr_array((X.data, X.indices, X.indptr), shape=(X.shape[0], wanted))
+            return wider(X, wanted)
         raise ValueError(f"X: the chunk at row {first} has {n_features} columns, the rows before it {wanted}")
+
+
+def widened(chunk: Chunk, n_features: int) -> Chunk:
+    """The chunk with so many columns: the last ones of a sparse chunk may be empty."""
+    if chunk.X.shape[1] == n_features:
+        return chunk
+    if not sp.issparse(chunk.X):
+        raise ValueError(f"X: a part has {chunk.X.shape[1]} columns, and another one {n_features}")
+    return chunk._replace(X=wider(chunk.X, n_features))
 
 
 def _parts_of(item: Any) -> tuple[Any, Any, Any]:

@@ -20,12 +20,13 @@ from maxmargin.backends.linear import Columns, Rows
 from maxmargin.calibration import MAPS, FeatureRows, leave_one_out_decisions
 from maxmargin.callbacks import ProgressBar
 from maxmargin.certificates import combine
-from maxmargin.cluster import by_partition
+from maxmargin.cluster import by_partition, is_collection
 from maxmargin.control import Control, Progress, Stop
 from maxmargin.estimators import diagnosis, validation
 from maxmargin.estimators.callback_tree import CallbackSupportMixin, CallbackTree, with_callbacks
-from maxmargin.estimators.chunks import ChunkedRows, in_chunks
-from maxmargin.estimators.linear_in_passes import Classification, Fit, OneClass, Regression, Task
+from maxmargin.estimators.chunks import in_chunks
+from maxmargin.estimators.linear_in_passes import IN_PASSES, Classification, Fit, OneClass, Parts, PartsHere, Regression, Task
+from maxmargin.estimators.linear_on_cluster import PartsOnCluster
 from maxmargin.estimators.linear_training import LinearMachineResult, Problem, Start, certify, train_linear
 from maxmargin.estimators.names import CalibrationName, ClassWeight, LinearSolverName
 from maxmargin.estimators.notebook import ShownInNotebooks
@@ -53,7 +54,6 @@ SVR_LOSSES = ("epsilon_insensitive", "squared_epsilon_insensitive")
 REGULARIZED = "regularized"
 #: Parameters that do not change the problem: a checkpoint of a fit with others can be continued.
 NOT_OF_THE_PROBLEM = ("callbacks", "gap_tol", "max_iter", "max_seconds", "tol", "verbose", "random_state", "warm_start")
-IN_PASSES = 1 << 62  # entries, as a backend counts work: always worth its threads
 #: Samples within this relative distance of the plane are on it: they are inliers, whatever the rounding of their decisions.
 ON_THE_PLANE = 1e-10
 
@@ -160,24 +160,46 @@ class LinearMachine(ShownInNotebooks, Portable, CallbackSupportMixin, BaseEstima
             reached = f"Liblinear failed to converge, increase the number of iterations. {reached}"
         diagnosis.warn(f"{self.status_.value} {reached}")
 
-    def _fit_in_passes(self, rows: ChunkedRows, task: Task, checkpoint: Any) -> Self:
-        """Fit the machines to rows that are read in chunks."""
+    def _in_parts(self, X: Any, y: Any, sample_weight: Any, checkpoint: Any) -> Parts | None:
+        """The training set in parts, if it is one of chunks, a collection of Dask, or too large for memory; else None."""
+        parts: Parts | None
+        if is_collection(X):
+            self._check_for_parts("a Dask collection needs")
+            if checkpoint is not None:
+                raise ValueError(f"checkpoint={checkpoint!r}: a fit to a Dask collection has none; Dask keeps what it computes")
+            parts = PartsOnCluster(self, X, y, sample_weight)
+        else:
+            rows = in_chunks(self, X, y, sample_weight, checkpoint)
+            if rows is not None:
+                self._check_for_parts("rows that are read in chunks need")
+            parts = None if rows is None else PartsHere(rows)
+        return parts
+
+    def _check_for_parts(self, who: str) -> None:
         if getattr(self, "penalty", "l2") == "l1":
-            raise ValueError("penalty='l1' needs the columns of X: it cannot read rows in chunks; use penalty='l2'")
+            raise ValueError(f"penalty='l1' needs the columns of X: {who} penalty='l2'")
         if getattr(self, "multi_class", "ovr") != "ovr" or getattr(self, "probability", False):
-            raise ValueError("rows that are read in chunks need multi_class='ovr' and probability=False")
+            raise ValueError(f"{who} multi_class='ovr' and probability=False")
         if self.warm_start:
-            raise ValueError("warm_start=True: rows that are read in chunks have no warm start; use checkpoint=path")
+            raise ValueError(f"warm_start=True: {who} warm_start=False (use checkpoint=path to continue a fit to chunks)")
+
+    def _fit_in_passes(self, parts: Parts, task: Task, checkpoint: Any) -> Self:
+        """Fit the machines to rows that are seen in parts."""
         tasks = CallbackTree(self)
         control = self._make_control(tasks)
-        if hasattr(self, "feature_names_in_"):
-            del self.feature_names_in_
+        for name in ("feature_names_in_", "cluster_"):
+            self.__dict__.pop(name, None)
+        if isinstance(parts, PartsOnCluster):
+            self.cluster_ = parts.traffic
+            control.count_bytes = lambda: self.cluster_.bytes
+            if parts.names is not None:
+                self.feature_names_in_ = parts.names
         identity = {name: repr(value) for name, value in self.get_params().items() if name not in NOT_OF_THE_PROBLEM}
         stop = Stop(math.inf if self.tol is None else self.tol, self.gap_tol)
         with make_backend("native").session(IN_PASSES), control.running():
             tasks.begin(1)
             with tasks.machine():
-                outcome = Fit(rows, task, stop, control, self.max_iter).run(self._asked_solver(), checkpoint, identity)
+                outcome = Fit(parts, task, stop, control, self.max_iter).run(self._asked_solver(), checkpoint, identity)
         self.n_features_in_ = task.n_features
         if isinstance(task, Classification):
             self.classes_, self.class_weight_ = task.classes, task.weights_of_classes
@@ -407,10 +429,10 @@ class LinearSVC(Probabilities, Classifier, LinearMachine):  # type: ignore[misc]
         with validation.parameters_of(self):
             self._check_parameters()
             bias, constant = self._bias()
-        rows = in_chunks(self, X, y, sample_weight, checkpoint)
-        if rows is not None:
+        parts = self._in_parts(X, y, sample_weight, checkpoint)
+        if parts is not None:
             task = Classification(float(self.C), self.loss, bias, constant, self.class_weight)
-            return self._fit_in_passes(rows, task, checkpoint)
+            return self._fit_in_passes(parts, task, checkpoint)
         tasks = CallbackTree(self)
         control = self._make_control(tasks)
         X, given = validation.samples(self, X, y, reset=True)
@@ -590,10 +612,10 @@ class LinearSVR(Regressor, LinearMachine):  # type: ignore[misc]
             self._check_shared_parameters()
             bias, constant = self._bias()
         scale = SimpleNamespace(tol=self.tol or self.gap_tol)  # what an error about enormous targets names
-        rows = in_chunks(self, X, y, sample_weight, checkpoint)
-        if rows is not None:
+        parts = self._in_parts(X, y, sample_weight, checkpoint)
+        if parts is not None:
             task = Regression(float(self.C), float(self.epsilon), self.loss, bias, constant, scale)
-            return self._fit_in_passes(rows, task, checkpoint)
+            return self._fit_in_passes(parts, task, checkpoint)
         tasks = CallbackTree(self)
         control = self._make_control(tasks)
         if isinstance(y, np.ndarray) and y.ndim == 1 and y.dtype.kind == "f":
@@ -686,9 +708,9 @@ class LinearOneClassSVM(OutlierMixin, LinearMachine):  # type: ignore[misc]
         with validation.parameters_of(self):
             validation.share("nu", self.nu)
             self._check_shared_parameters()
-        rows = in_chunks(self, X, y, sample_weight, checkpoint)
-        if rows is not None:
-            return self._fit_in_passes(rows, OneClass(float(self.nu)), checkpoint)
+        parts = self._in_parts(X, y, sample_weight, checkpoint)
+        if parts is not None:
+            return self._fit_in_passes(parts, OneClass(float(self.nu)), checkpoint)
         tasks = CallbackTree(self)
         control = self._make_control(tasks)
         X = validation.samples(self, X, reset=True)

@@ -182,7 +182,7 @@ def samples(estimator: Any, X: Any, y: Any = "no_validation", *, reset: bool, nu
     if is_collection(X):
         raise ValueError(
             f"X is a Dask collection: this method of {type(estimator).__name__} must get an array (X.compute()), or the "
-            "partitions one by one (X.map_blocks). SVC, NuSVC, SVR, NuSVR and OneClassSVM train on collections"
+            "partitions one by one (X.map_blocks). SVC, NuSVC, SVR, NuSVR, OneClassSVM and linear machines train on collections"
         )
     if callable(estimator.kernel) and (things := _not_rows_of_numbers(X)) is not None:
         if isinstance(y, str):

@@ -45,26 +45,30 @@ class Repair(NamedTuple):
         return beta if self.share == 0.0 else beta + self.share * list(problem.rooms(beta, self.down))[self.kind]
 
 
+@dataclass(frozen=True)
 class BalanceInParts:
-    """`LinearProblem.balanced` for duals that are seen part by part."""
+    """`LinearProblem.balanced` for duals that are seen part by part: their sums, and the sums of their rooms, down and up."""
 
-    def __init__(self, total: float) -> None:
-        self._sums = [-total]
-        self._rooms = {True: np.zeros(3), False: np.zeros(3)}
+    sums: tuple[float, ...]
+    down: Vector
+    up: Vector
 
-    def add(self, problem: LinearProblem, beta: Vector) -> None:
-        self._sums.append(float(np.sum(beta, dtype=np.longdouble)))
-        for down, rooms in self._rooms.items():
-            rooms += [float(room.sum()) for room in problem.rooms(beta, down)]
+    @classmethod
+    def of(cls, problem: LinearProblem, beta: Vector) -> BalanceInParts:
+        """The balance of the duals of a part."""
+        rooms = [np.array([float(room.sum()) for room in problem.rooms(beta, down)]) for down in (True, False)]
+        return cls((float(np.sum(beta, dtype=np.longdouble)),), *rooms)
 
-    @property
-    def excess(self) -> float:
-        """By how much the sum of the duals is off."""
-        return math.fsum(self._sums)
+    def plus(self, other: BalanceInParts) -> BalanceInParts:
+        return BalanceInParts(self.sums + other.sums, self.down + other.down, self.up + other.up)
 
-    def repair(self) -> Repair:
-        excess = self.excess
-        there = np.abs(self._rooms[excess > 0.0])
+    def excess(self, total: float) -> float:
+        """By how much the sum of the duals is off `total`."""
+        return math.fsum([*self.sums, -total])
+
+    def repair(self, total: float) -> Repair:
+        excess = self.excess(total)
+        there = np.abs(self.down if excess > 0.0 else self.up)
         enough = np.flatnonzero(there >= abs(excess))
         kind = int(enough[0]) if len(enough) else 2
         return Repair(excess > 0.0, kind, min(1.0, abs(excess) / there[kind]) if excess != 0.0 and there[kind] > 0.0 else 0.0)

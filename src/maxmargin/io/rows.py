@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -75,6 +76,21 @@ class RowFiles:
                     raise DataFileError(path, "the file has no label column (pass target=)")
                 yield table.X, table.y
 
+    def to_dask(self) -> tuple[Any, Any]:
+        """The rows and their labels as Dask arrays, a partition for each file, which the workers read; ``fit`` calls this where
+        there is an active ``distributed.Client``. All workers must see the files."""
+        import dask
+        import dask.array as da
+
+        read, width_of, part_of = (dask.delayed(what, pure=False) for what in (_read, _width, _part))
+        label = uuid.uuid4().hex[:8]
+        files = (RowFiles([path], self._target, self._zero_based, self._n_features) for path in self._paths)
+        read_files = [read(one, dask_key_name=f"read-file-{label}-{number}") for number, one in enumerate(files)]
+        width = width_of(read_files)
+        X = [da.from_delayed(part_of(one, 0, width), (np.nan, np.nan), np.float64) for one in read_files]
+        y = [da.from_delayed(part_of(one, 1, width), (np.nan,), np.float64) for one in read_files]
+        return da.concatenate(X, allow_unknown_chunksizes=True), da.concatenate(y, allow_unknown_chunksizes=True)
+
     def matrix(self) -> tuple[Any, NDArray[Any]] | None:
         """All rows as memory maps, a dense or CSR matrix and its labels, which are written to the cache first; None if there is
         no cache."""
@@ -125,6 +141,31 @@ class RowFiles:
         X = sp.csr_array(shape, dtype=np.float64)
         X.data, X.indices, X.indptr = data, indices, starts  # the constructor would copy what it can make smaller
         return X, y
+
+
+def _read(files: RowFiles) -> tuple[Any, NDArray[Any]]:
+    parts = list(files)
+    if not parts:
+        return np.empty((0, 0)), np.empty(0)
+    rows, labels = [X for X, _ in parts], np.concatenate([y for _, y in parts])
+    if not sp.issparse(rows[0]):
+        return np.concatenate(rows), labels
+    width = max(X.shape[1] for X in rows)
+    return sp.csr_array(sp.vstack([wider(X, width) for X in rows])), labels
+
+
+def _width(files: list[tuple[Any, NDArray[Any]]]) -> int:
+    return max(X.shape[1] for X, _ in files)
+
+
+def _part(file: tuple[Any, NDArray[Any]], number: int, width: int) -> Any:
+    """The rows of a file, as wide as all, or its labels."""
+    return wider(file[0], width) if number == 0 and sp.issparse(file[0]) else file[number]
+
+
+def wider(X: Any, width: int) -> Any:
+    """CSR rows with this many columns, of which the last may be empty."""
+    return sp.csr_array((X.data, X.indices, X.indptr), shape=(X.shape[0], width))
 
 
 def open_rows(

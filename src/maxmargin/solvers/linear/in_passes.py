@@ -1,7 +1,8 @@
-r"""Solvers of linear machines over rows that are read in chunks, in their order, once in each pass.
+r"""Solvers of linear machines over rows that are seen in parts, once in each pass: chunks of a file, or partitions on workers.
 
-Both keep the duals of all samples, and of the rows nothing. A pass shows them the chunks (`visit`), then they take stock
-(`end_pass`), and have a point whose certificate the next pass can compute: `weights` and, chunk by chunk, `duals`.
+A pass does a `step` with each part of the rows and its duals, here or on the worker that has the part. The machine gets what the
+steps have found (`take`), one after the other or all together, then goes on (`end_pass`), and has `weights` whose certificate the
+next pass can compute.
 
 **NewtonInPasses**, for few columns. With the rounded losses of native/include/maxmargin/linear_newton.hpp, around the duals
 `anchor` and of a width h, the problem is smooth, and one pass at w gives all of it: its value, its gradient
@@ -23,6 +24,9 @@ step is one of the descent over the whole set. Rows that are always visited toge
 to wear off: where the source allows it, a chunk is made of short runs of rows, and of other ones in each pass. A free bias b is
 the multiplier of sum_i beta_i = m. The method of multipliers makes it a regularised one: a column of squared length rho, whose
 weight is (b + rho (sum_i beta_i - m)) / sqrt(rho), and b moves by rho (sum_i beta_i - m) after each pass.
+
+Parts on different workers start from the same weights, and none knows the steps of the others. Their duals then go that share of
+their steps, one share for each part, at which the dual value of the whole is largest: a problem of as many variables as parts.
 """
 
 from __future__ import annotations
@@ -32,7 +36,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import reduce
 from itertools import pairwise
 from typing import Any, ClassVar, NamedTuple
 
@@ -46,7 +51,6 @@ from maxmargin.formulations import BalanceInParts, LinearProblem, LinearTotals, 
 from maxmargin.rounding import TINY
 
 Vector = NDArray[np.float64]
-Indices = NDArray[np.int64]
 Matrix = NDArray[np.float64]
 
 PARTS = 8  # of a chunk, which threads work on; the number is fixed, so that threads change no bit
@@ -60,12 +64,16 @@ SUFFICIENT_DECREASE = 1e-4  # of the value of the smooth problem, relative to th
 ROUNDING_OF_VALUE = 1e-12  # relative
 SHORTEST, LONGEST = 0.1, 0.7  # bounds on the factor by which a step is shortened
 EPOCHS_OF_CHUNK = 1  # of coordinate descent
+SHARE_OF_CROWD = 0.5  # of the parts that take steps side by side, in the weight of a row
+ROUNDS_OF_SHARES = 100  # of coordinate ascent over the shares of the parts in a step
 PENALTY = 0.1  # of duals that are not balanced, relative to the mean of |x_i|^2
 NEVER = 1e30  # seconds: no deadline
 
 
 class MachineInPasses(ABC):
-    """A machine on its way through passes over the rows."""
+    """A machine on its way through passes over the rows. It has no part of the rows, nor of the duals: those of a part of the
+    rows are the first row of a matrix that the `step` of a pass gets, and returns with new values. What a step finds is
+    additive, and `take` gets the sum over all parts, or over each part at a time."""
 
     #: The arrays and numbers that a checkpoint has to hold.
     kept: ClassVar[tuple[str, ...]]
@@ -79,29 +87,32 @@ class MachineInPasses(ABC):
         #: The weights (features, then bias if there is one) of the last whole pass, and the relative gap that they claim.
         self.weights = np.zeros(n_features + self.has_bias)
         self.claimed = math.inf
-        self.shown = np.zeros(whole.n_samples)
         self.repair = Repair()
-        self._balance = BalanceInParts(whole.total)
+        #: How many numbers are kept of each sample between passes: its dual, and what else the step needs.
+        self.n_kept = 1
+        #: How many parts take their steps from the same point.
+        self.n_parts = 1
 
-    def duals(self, at: slice | Indices, problem: LinearProblem) -> Vector:
-        """The duals of the last whole pass, for a chunk; balanced if the bias is free."""
-        return self.repair.of(problem, self.shown[at])
+    @property
+    @abstractmethod
+    def step(self) -> NewtonStep | DescentStep:
+        """What to do next with a part of the rows."""
 
     @abstractmethod
-    def visit(self, at: slice | Indices, X: Any, problem: LinearProblem) -> None:
-        """Work on a chunk."""
+    def take(self, found: NewtonSums | Changes) -> Vector | None:
+        """Take what steps have found in some parts of the rows. The duals of each part go that share of their step that is
+        returned; None: all of it."""
 
     @abstractmethod
-    def end_pass(self) -> None:
-        """Go on to the next point, after all chunks."""
+    def end_pass(self, balance: BalanceInParts | None) -> None:
+        """Go on to the next point, after all parts, whose duals have this balance; it is None if the bias is not free."""
 
-    def _end_balance(self) -> float:
-        """Take the balance of this pass for the duals that it has left; return by how much their sum is off."""
-        if self.whole.bias != "free":
+    def _balanced(self, balance: BalanceInParts | None) -> float:
+        """Note the repair of the duals; return by how much their sum is off."""
+        if balance is None:
             return 0.0
-        excess, self.repair = self._balance.excess, self._balance.repair()
-        self._balance = BalanceInParts(self.whole.total)
-        return excess
+        self.repair = balance.repair(self.whole.total)
+        return balance.excess(self.whole.total)
 
     def state(self) -> dict[str, Any]:
         return {"repair": np.array(self.repair), **{name: getattr(self, name) for name in self.kept}}
@@ -114,7 +125,7 @@ class MachineInPasses(ABC):
         self.repair = Repair(bool(down), int(kind), float(share))
 
 
-class _Part(NamedTuple):
+class NewtonSums(NamedTuple):
     """What a pass takes from some rows: sums of the problem's values, of beta_i x_i for both betas, and the matrix."""
 
     value: float  # of the rounded losses
@@ -124,101 +135,108 @@ class _Part(NamedTuple):
     products: Matrix
     matrix: Matrix
 
-    def plus(self, other: _Part) -> _Part:
+    def plus(self, other: NewtonSums) -> NewtonSums:
         pairs: Any = zip(self, other, strict=True)
-        return _Part(*(a + b for a, b in pairs))
+        return NewtonSums(*(a + b for a, b in pairs))
 
 
-class NewtonInPasses(MachineInPasses):
-    kept = ("weights", "shown", "anchor", "width", "point", "base", "step", "slope", "length", "value", "matrix", "assumes")
+@dataclass(frozen=True)
+class NewtonStep:
+    """The sums of the smooth problem at `point`. Of a loss with corners the second row of the kept numbers is the anchor:
+    `cold`, there is none yet; `moved`, it is the duals of the pass before."""
 
-    def __init__(self, whole: LinearTotals, n_features: int, start: Vector | None = None, spread: float = 1.0) -> None:
-        """`start` are weights to begin with, and `spread` is their distance from the solution, relative to the first width."""
-        super().__init__(whole, n_features)
-        n_weights = len(self.weights)
-        self.width = whole.scale * min(1.0, START_WIDTH * spread)
-        self.anchor = np.zeros(0 if whole.squared else whole.n_samples)
-        self._beta = self.shown
-        #: The point of the next pass, and how it was reached: base + length * step, from where value and slope were these.
-        self.point = np.zeros(n_weights) if start is None else start.copy()
-        self.base, self.step = self.point.copy(), np.zeros(n_weights)
-        self.value, self.slope, self.length = math.inf, 0.0, 1.0
-        self.matrix = np.zeros((n_weights, n_weights))
-        self.assumes = False  # whether the next pass takes the matrix of the next anchor
-        self._sum: _Part | None = None
-        self._cold = True
+    whole: LinearTotals
+    point: Vector
+    width: float
+    next_width: float
+    assumes: bool
+    cold: bool
+    moved: bool
 
-    def state(self) -> dict[str, Any]:
-        same = self.shown is self.anchor
-        return super().state() | ({"shown": np.zeros(0)} if same else {})
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        super().restore(state)
-        self._cold = False
-        if len(self.shown):
-            self._beta = self.shown
-        else:
-            self.shown, self._beta = self.anchor, np.empty(self.whole.n_samples)
-
-    def visit(self, at: slice | Indices, X: Any, problem: LinearProblem) -> None:
-        assert isinstance(at, slice)  # the rows are asked for in their order
+    def __call__(self, X: Any, problem: LinearProblem, kept: Matrix) -> tuple[NewtonSums, Matrix]:
+        after = np.empty_like(kept)
+        if not self.whole.squared:  # cold: in the middle of a one-sided box
+            middle = 0.0 if problem.two_sided else 0.5 * problem.reach
+            after[1] = middle if self.cold else kept[0] if self.moved else kept[1]
         edges = [len(problem) * p // PARTS for p in range(PARTS + 1)]
         parts = [slice(a, b) for a, b in pairwise(edges) if a < b]
         threads = n_threads() if (X.nnz if sp.issparse(X) else X.size) >= VALUES_WORTH_THREADS else 1
         with ThreadPoolExecutor(threads) if threads > 1 else nullcontext() as pool:
             each = map if pool is None else pool.map
-            for part in each(lambda own: self._take(at.start + own.start, X[own], problem.part(own)), parts):
-                self._sum = part if self._sum is None else self._sum.plus(part)
-        if self.whole.bias == "free":
-            self._balance.add(problem, self._beta[at])
+            sums = each(lambda own: self._take(X[own], problem.part(own), after[:, own]), parts)
+            return reduce(NewtonSums.plus, sums), after
 
-    def _take(self, first: int, X: Any, problem: LinearProblem) -> _Part:
-        """The part of some rows in the sums of this pass, tile by tile; their duals are written to `_beta`."""
+    def _take(self, X: Any, problem: LinearProblem, kept: Matrix) -> NewtonSums:
+        """The sums over some rows, tile by tile; their duals are written to the first row of `kept`."""
         n, d = X.shape
         height = n if sp.issparse(X) else max(1, VALUES_OF_TILE // max(d, 1))
-        sums: _Part | None = None
-        for start in range(0, n, height):
-            own = slice(start, min(start + height, n))
-            part = self._take_tile(slice(first + own.start, first + own.stop), X[own], problem.part(own))
-            sums = part if sums is None else sums.plus(part)
-        assert sums is not None
-        return sums
+        tiles = [slice(start, min(start + height, n)) for start in range(0, n, height)]
+        return reduce(NewtonSums.plus, (self._take_tile(X[own], problem.part(own), kept[:, own]) for own in tiles))
 
-    def _take_tile(self, at: slice, X: Any, problem: LinearProblem) -> _Part:
-        Z = _with_bias_column(X, self.whole.constant if self.has_bias else None)
+    def _take_tile(self, X: Any, problem: LinearProblem, kept: Matrix) -> NewtonSums:
+        whole = self.whole
+        Z = _with_bias_column(X, whole.constant if whole.bias != "none" else None)
         residuals = problem.targets - Z @ self.point
         cost = np.abs(problem.reach)
-        anchor = None
-        if not self.whole.squared:
-            if self._cold:  # in the middle of a one-sided box
-                self.anchor[at] = 0.0 if problem.two_sided else 0.5 * problem.reach
-            anchor = self.anchor[at]
-        curvature = cost * (2.0 if self.whole.squared else 1.0 / self.width)
-        beta, value = _rounded_losses(problem, anchor, curvature, residuals)
-        self._beta[at] = beta
+        curvature = cost * (2.0 if whole.squared else 1.0 / self.width)
+        beta, value = _rounded_losses(problem, None if whole.squared else kept[1], curvature, residuals)
+        kept[0] = beta
         tube = problem.epsilon * np.abs(beta)
-        square = 0.0 if not self.whole.squared else 0.5 * np.divide(beta**2, curvature, out=np.zeros_like(beta), where=cost > 0)
-        gaps = 0.0 if self.whole.squared else float((problem.losses(residuals) + tube - beta * residuals).sum())
+        square = 0.0 if not whole.squared else 0.5 * np.divide(beta**2, curvature, out=np.zeros_like(beta), where=cost > 0)
+        gaps = 0.0 if whole.squared else float((problem.losses(residuals) + tube - beta * residuals).sum())
         duals = float((problem.targets * beta - tube - square).sum())
         next_beta, next_value = beta, value
         if self.assumes:
-            curvature = cost * (1.0 / self._next_width())
+            curvature = cost * (1.0 / self.next_width)
             next_beta, next_value = _rounded_losses(problem, beta, curvature, residuals)
         lower, upper = problem.box
         band = np.flatnonzero((next_beta != 0.0) & (lower < next_beta) & (next_beta < upper))
         B = _scaled_rows(Z, band, np.sqrt(curvature[band]))
         matrix = B.T @ B
         products = np.asarray(Z.T @ np.stack([beta, next_beta], axis=1))
-        return _Part(value.sum(), next_value.sum(), gaps, duals, products, matrix.toarray() if sp.issparse(matrix) else matrix)
+        matrix = matrix.toarray() if sp.issparse(matrix) else matrix
+        return NewtonSums(float(value.sum()), float(next_value.sum()), gaps, duals, products, matrix)
+
+
+class NewtonInPasses(MachineInPasses):
+    kept = ("weights", "width", "point", "base", "way", "slope", "length", "value", "matrix", "assumes", "moved")
+
+    def __init__(self, whole: LinearTotals, n_features: int, start: Vector | None = None, spread: float = 1.0) -> None:
+        """`start` are weights to begin with, and `spread` is their distance from the solution, relative to the first width."""
+        super().__init__(whole, n_features)
+        n_weights = len(self.weights)
+        self.n_kept = 1 if whole.squared else 2
+        self.width = whole.scale * min(1.0, START_WIDTH * spread)
+        #: The point of the next pass, and how it was reached: base + length * way, from where value and slope were these.
+        self.point = np.zeros(n_weights) if start is None else start.copy()
+        self.base, self.way = self.point.copy(), np.zeros(n_weights)
+        self.value, self.slope, self.length = math.inf, 0.0, 1.0
+        self.matrix = np.zeros((n_weights, n_weights))
+        self.assumes = False  # whether the next pass takes the matrix of the next anchor
+        self.moved = False  # whether the duals of the last pass are the anchor of the next one
+        self._sum: NewtonSums | None = None
+        self._cold = True
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        super().restore(state)
+        self._cold = False
+
+    @property
+    def step(self) -> NewtonStep:
+        return NewtonStep(self.whole, self.point, self.width, self._next_width(), self.assumes, self._cold, self.moved)
+
+    def take(self, found: NewtonSums | Changes) -> None:
+        assert isinstance(found, NewtonSums)
+        self._sum = found if self._sum is None else self._sum.plus(found)
 
     def _next_width(self) -> float:
         return max(self.width * WIDTH_FACTOR, LEAST_WIDTH * self.whole.scale)
 
-    def end_pass(self) -> None:
+    def end_pass(self, balance: BalanceInParts | None) -> None:
         whole, sums = self.whole, self._sum
         assert sums is not None
-        self._sum, self._cold = None, False
-        excess = abs(self._end_balance())
+        self._sum, self._cold, self.moved = None, False, False
+        excess = abs(self._balanced(balance))
         ridge = np.ones(len(self.point))
         if self.has_bias:
             ridge[-1] = float(whole.bias == "regularised")
@@ -232,25 +250,24 @@ class NewtonInPasses(MachineInPasses):
         smooth = 0.5 * float(ridge @ gradients[:, 0] ** 2) + excess * (abs(offset) + 0.5 * excess / max(scale, TINY))
         dual = sums.duals - 0.5 * float(ridge @ sums.products[:, 0] ** 2)
         gap = smooth + sums.gaps
-        self.weights, self.shown = self.point.copy(), self._beta
+        self.weights = self.point.copy()
         self.claimed = gap / max(abs(dual), abs(dual + gap), TINY)
         value, next_value = sums.value + fixed, sums.next_value + fixed
         if value > self.value + SUFFICIENT_DECREASE * self.length * self.slope + ROUNDING_OF_VALUE * abs(self.value):
-            self._shorten(float(gradients[:, 0] @ self.step))
+            self._shorten(float(gradients[:, 0] @ self.way))
             return
-        moves = self.assumes and smooth <= SMOOTH_SHARE * sums.gaps
-        if moves:  # the old anchor's memory takes the next duals
-            self.anchor, self._beta = self._beta, self.anchor
+        self.moved = self.assumes and smooth <= SMOOTH_SHARE * sums.gaps
+        if self.moved:
             self.width = self._next_width()
-        if moves or not self.assumes:
+        if self.moved or not self.assumes:
             self.matrix = sums.matrix
-        gradient = gradients[:, 1 if moves else 0]
-        self.value = next_value if moves else value
-        self.assumes = not whole.squared and (moves or not self.assumes)
+        gradient = gradients[:, 1 if self.moved else 0]
+        self.value = next_value if self.moved else value
+        self.assumes = not whole.squared and (self.moved or not self.assumes)
         self.base, self.length = self.point, 1.0
-        self.step = self._solve(gradient, ridge)
-        self.slope = float(gradient @ self.step)
-        self.point = self.base + self.step
+        self.way = self._solve(gradient, ridge)
+        self.slope = float(gradient @ self.way)
+        self.point = self.base + self.way
 
     def _solve(self, gradient: Vector, ridge: Vector) -> Vector:
         """The step -(matrix + ridge)^-1 gradient; a free bias of which no dual bends takes a step as long as if all did."""
@@ -268,13 +285,52 @@ class NewtonInPasses(MachineInPasses):
         """Try a shorter step from the same base: to where the slope, known at both ends, would vanish if it were linear."""
         best = self.slope / (self.slope - slope) if slope > 0.0 else LONGEST
         self.length *= min(max(best, SHORTEST), LONGEST)
-        self.point = self.base + self.length * self.step
+        self.point = self.base + self.length * self.way
         self.assumes = False
+
+
+class Change(NamedTuple):
+    """The step of the duals of a part: the change of the weights; and how its own terms of the dual value grow with the share s
+    of the step that is taken, gain s - 1/2 bend s^2."""
+
+    way: Vector
+    gain: float
+    bend: float
+
+
+class Changes(list[Change]):
+    """The steps of some parts, in their order."""
+
+    def plus(self, other: Changes) -> Changes:
+        return Changes([*self, *other])
+
+
+@dataclass(frozen=True)
+class DescentStep:
+    """Coordinate descent over the duals of some rows, from the weights `point`, in a random order. Steps of other parts will be
+    added; the rows count `crowd` times in the square of the weights, so that the sum of all does not go far too far."""
+
+    point: Vector
+    bias: str
+    constant: float
+    seed: int
+    crowd: float
+
+    def __call__(self, X: Any, problem: LinearProblem, kept: Matrix) -> tuple[Changes, Matrix]:
+        turn = np.random.default_rng(self.seed).permutation(len(problem))
+        root = math.sqrt(self.crowd)
+        block = replace(problem.part(turn), bias=self.bias, constant=root * self.constant)
+        own, point, rows = kept[0, turn], self.point / root, X[turn] if root == 1.0 else X[turn] * X.dtype.type(root)
+        Rows(rows).solver("block-descent", block, own, point).advance(0.0, EPOCHS_OF_CHUNK, NEVER)
+        after = np.empty_like(kept)
+        after[0, turn] = own
+        change = (point - self.point / root) / root
+        return Changes([Change(change, *_growth(problem, kept[0], after[0]))]), after
 
 
 class DescentInPasses(MachineInPasses):
     shuffles = True
-    kept = ("weights", "shown", "point", "multiplier", "visits")
+    kept = ("weights", "point", "multiplier", "visits")
 
     def __init__(self, whole: LinearTotals, n_features: int) -> None:
         super().__init__(whole, n_features)
@@ -288,26 +344,52 @@ class DescentInPasses(MachineInPasses):
             self._bias, self._constant = "regularised", math.sqrt(self._penalty)
             self.point[-1] = -whole.total * self._constant  # (b + rho (0 - m)) / sqrt(rho)
 
-    def visit(self, at: slice | Indices, X: Any, problem: LinearProblem) -> None:
-        turn = np.random.default_rng(self.visits).permutation(len(problem))
-        self.visits += 1
-        block = replace(problem.part(turn), bias=self._bias, constant=self._constant)
-        beta = self.shown[at]
-        own = beta[turn]
-        Rows(X[turn]).solver("block-descent", block, own, self.point).advance(0.0, EPOCHS_OF_CHUNK, NEVER)
-        beta[turn] = own
-        self.shown[at] = beta
-        if self.whole.bias == "free":
-            self._balance.add(problem, beta)
+    @property
+    def step(self) -> DescentStep:
+        return DescentStep(self.point, self._bias, self._constant, self.visits, max(1.0, SHARE_OF_CROWD * self.n_parts))
 
-    def end_pass(self) -> None:
-        excess = self._end_balance()
+    def take(self, found: NewtonSums | Changes) -> Vector | None:
+        """Parts whose steps were taken from the same point go that share of them at which the dual value of all is largest."""
+        assert isinstance(found, Changes)
+        self.visits += 1
+        if len(found) == 1:
+            self.point = self.point + found[0].way
+            return None
+        ways = np.array([one.way for one in found])
+        shares = _best_shares(
+            ways @ ways.T + np.diag([one.bend for one in found]), [one.gain for one in found] - ways @ self.point
+        )
+        self.point = self.point + shares @ ways
+        return shares
+
+    def end_pass(self, balance: BalanceInParts | None) -> None:
+        excess = self._balanced(balance)
         if self.whole.bias != "free":
             self.weights = self.point.copy()
             return
         self.multiplier += self._penalty * excess
         self.point[-1] = (self.multiplier + self._penalty * excess) / self._constant
         self.weights = np.append(self.point[:-1], self.multiplier / self.whole.constant)
+
+
+def _growth(problem: LinearProblem, before: Vector, after: Vector) -> tuple[float, float]:
+    """`gain` and `bend` of a step of the duals. |beta| is convex, so the value is at least the one that they give, and the same
+    at both ends."""
+    change = after - before
+    gain = float(problem.targets @ change - problem.epsilon * (np.abs(after) - np.abs(before)).sum())
+    if not problem.squared:
+        return gain, 0.0
+    scaled = np.divide(change, 2.0 * np.abs(problem.reach), out=np.zeros_like(change), where=problem.reach != 0.0)
+    return gain - float(before @ scaled), float(change @ scaled)
+
+
+def _best_shares(matrix: Matrix, linear: Vector) -> Vector:
+    """The shares in [0, 1] that maximise linear . s - 1/2 s . matrix s, by coordinate ascent."""
+    shares = np.zeros(len(linear))
+    for _ in range(ROUNDS_OF_SHARES):
+        for k in np.flatnonzero(np.diag(matrix) > 0.0):
+            shares[k] = np.clip(shares[k] + (linear[k] - matrix[k] @ shares) / matrix[k, k], 0.0, 1.0)
+    return shares
 
 
 def _rounded_losses(problem: LinearProblem, anchor: Vector | None, curvature: Vector, residuals: Vector) -> tuple[Vector, Vector]:

@@ -1,0 +1,113 @@
+"""Rows that a process has got from others, and messages that leave out the rows that the other side has.
+
+A row goes to the workers once: the process of the fit notes what it has sent (`Sent`), and a message has the numbers of all its
+rows, but the values of the new ones only. A partition that was made again since then does not have the others. It says so
+(`MissingRowsError`), and all rows are sent again.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+Numbers = NDArray[np.integer]
+
+
+class MissingRowsError(LookupError):
+    """Rows that were never sent to this process."""
+
+
+class KeptRows:
+    """Rows in chunks, as they came; the oldest chunks are dropped first."""
+
+    def __init__(self) -> None:
+        self._chunks: OrderedDict[int, Any] = OrderedDict()
+        self._n_chunks = self.n_bytes = 0
+        self._numbers = np.empty(0, dtype=np.int64)  # of all rows, ascending; and where each is: its chunk, and its place there
+        self._where = np.empty((2, 0), dtype=np.int32)
+
+    def missing(self, rows: Numbers) -> Numbers:
+        """Those rows that are not here, in ascending order."""
+        return np.setdiff1d(rows, self._numbers)
+
+    def add(self, rows: Numbers, values: Any) -> None:
+        """Keep rows; some may be here already."""
+        chunk, self._n_chunks = self._n_chunks, self._n_chunks + 1
+        self._chunks[chunk] = values
+        self.n_bytes += size_of(values)
+        where = np.stack([np.full(len(rows), chunk, dtype=np.int32), np.arange(len(rows), dtype=np.int32)])
+        numbers, first = np.unique(np.concatenate([rows, self._numbers]), return_index=True)  # the new ones come first
+        self._numbers, self._where = numbers, np.concatenate([where, self._where], axis=1)[:, first]
+
+    def take(self, rows: Numbers) -> Any:
+        """The rows, of which there is at least one."""
+        at = np.minimum(np.searchsorted(self._numbers, rows), max(len(self._numbers) - 1, 0))
+        if not len(self._numbers) or (self._numbers[at] != rows).any():
+            raise MissingRowsError(f"{len(self.missing(rows))} of {len(rows)} rows are not here")
+        chunks, places = self._where[:, at]
+        own = [np.flatnonzero(chunks == chunk) for chunk in np.unique(chunks)]
+        parts = [self._chunks[int(chunks[some[0]])][places[some]] for some in own]
+        return parts[0] if len(parts) == 1 else stacked(parts)[np.argsort(np.concatenate(own))]
+
+    def drop(self, budget: float) -> None:
+        """Drop the oldest chunks until the others fit into a budget of bytes."""
+        while self.n_bytes > budget and self._chunks:
+            chunk, values = self._chunks.popitem(last=False)
+            left = self._where[0] != chunk
+            self._numbers, self._where = self._numbers[left], self._where[:, left]
+            self.n_bytes -= size_of(values)
+
+
+class Message(NamedTuple):
+    """The rows `rows`. The receiver forgets what it has, if it is told to, and keeps the values of the `fresh` ones."""
+
+    rows: Numbers
+    fresh: Numbers
+    values: Any
+    forget: bool
+
+    def read(self, kept: KeptRows) -> Any:
+        """The rows."""
+        if self.forget:
+            kept.drop(-1)
+        if len(self.fresh):
+            kept.add(self.fresh, self.values)
+        return kept.take(self.rows) if len(self.rows) else self.values
+
+
+class Sent:
+    """What all workers have got, within a budget of bytes: the numbers of rows."""
+
+    def __init__(self) -> None:
+        self._numbers = np.empty(0, dtype=np.int64)
+        self._n_bytes = 0
+        self._forget = True
+
+    def forget(self) -> None:
+        """Send all rows again from now on."""
+        self.__init__()  # type: ignore[misc]
+
+    def fresh(self, rows: Numbers) -> Numbers:
+        return np.setdiff1d(rows, self._numbers)
+
+    def note(self, fresh: Numbers, values: Any, budget: int) -> bool:
+        """Note what is sent to all workers; return whether they shall forget what they got before."""
+        forget, self._forget = self._forget, False
+        self._numbers = np.union1d(self._numbers, fresh)
+        self._n_bytes += size_of(values)
+        if self._n_bytes > budget:
+            self.forget()
+        return forget
+
+
+def stacked(blocks: Sequence[Any]) -> Any:
+    return sp.csr_array(sp.vstack(blocks)) if sp.issparse(blocks[0]) else np.concatenate(blocks)
+
+
+def size_of(values: Any) -> int:
+    return int(values.data.nbytes + values.indices.nbytes + values.indptr.nbytes if sp.issparse(values) else values.nbytes)
