@@ -155,7 +155,7 @@ def _read(files: RowFiles) -> tuple[Any, NDArray[Any]]:
 
 
 def _width(files: list[tuple[Any, NDArray[Any]]]) -> int:
-    return max(X.shape[1] for X, _ in files)
+    return max(int(X.shape[1]) for X, _ in files)
 
 
 def _part(file: tuple[Any, NDArray[Any]], number: int, width: int) -> Any:
