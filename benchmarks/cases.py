@@ -30,11 +30,18 @@ class Case:
     rows: int | None = None  # the first ones of the training set
     scaling: str = "stored"
     container: str | None = None
+    order: int | None = None  # the seed of a random order of the rows; None: as they are stored
 
     @property
     def name(self) -> str:
         words: list[Any] = [self.set, self.rows, None if self.scaling == "stored" else self.scaling, self.container]
-        settings = [("C={:g}", self.C), ("gamma={:g}", self.gamma), ("nu={:g}", self.nu), ("cache={}MB", self.cache_megabytes)]
+        settings = [
+            ("order {}", self.order),
+            ("C={:g}", self.C),
+            ("gamma={:g}", self.gamma),
+            ("nu={:g}", self.nu),
+            ("cache={}MB", self.cache_megabytes),
+        ]
         words += [form.format(value) for form, value in settings if value is not None]
         return " ".join(str(word) for word in words if word is not None)
 

@@ -36,6 +36,9 @@ def problem(case: Case, data: Path | None) -> Problem:
     if case.rows is not None and case.rows > len(found.y):
         raise SystemExit(f"set {case.set!r}, rows={case.rows}: the training set has only {len(found.y)}; ask for fewer")
     X, y = found.X[: case.rows], found.y[: case.rows]
+    if case.order is not None:
+        turn = np.random.default_rng(case.order).permutation(len(y))
+        X, y = X[turn], y[turn]
     X, X_test = scaled(case.scaling, X, found.X_test)
     C, gamma = (own if given is None else given for own, given in ((found.C, case.C), (found.gamma, case.gamma)))
     return Problem(in_container(X, case.layout), y, in_container(X_test, case.layout), found.y_test, C, gamma)

@@ -4,13 +4,15 @@
 
 OLD and NEW are Python executables of environments in which a version is installed (NEW: the one that runs this), or revisions
 of this repository, which are then built and installed into environments of their own under build/versions. Each measurement is
-a fresh process on the same cores; the ratio is that of the medians (or of the best), and the spread says how reliable it is.
+a fresh process on the same cores; the ratio is that of the medians (or of the best), and the spread says how reliable it is. A
+solver draws violators at random, so that another order of the rows is another run: `--orders 8` tells luck from progress.
 """
 
 import argparse
 import subprocess
 import sys
 import tempfile
+from dataclasses import replace
 from math import exp, log
 from pathlib import Path
 from statistics import median
@@ -34,7 +36,10 @@ def main() -> None:
         "  gap before, now"
     )
     with tempfile.TemporaryDirectory() as folder:
-        for case in chosen(options.data, options.groups, options.sets):
+        cases = chosen(options.data, options.groups, options.sets)
+        if options.orders:
+            cases = [replace(case, order=order) for case in cases for order in range(options.orders)]
+        for case in cases:
             runs: dict[str, list[Result]] = {name: [] for name in pythons}
             for turn in range(options.repeats):
                 order = list(pythons) if turn % 2 == 0 else list(pythons)[::-1]
@@ -56,6 +61,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--sets", nargs="+", metavar="SET")
     parser.add_argument("--threads", type=int, default=2, help="cores each process may use (default 2)")
     parser.add_argument("--repeats", type=int, default=7, help="processes for each version and set (default 7)")
+    parser.add_argument("--orders", type=int, default=0, help="random orders of the rows (default: as stored), a line for each")
     parser.add_argument("--statistic", choices=STATISTICS, default="best")
     return parser.parse_args()
 
