@@ -63,7 +63,8 @@ class Model:
         A LIBSVM model file does not say how many features there are: its support vectors may lack the last ones, and so may the
         samples.
         """
-        pipeline, X = self.pipeline, table.X
+        pipeline = self.pipeline
+        X: Any = table.X
         if self.of_kernel:
             X = kernel_values(table, int(pipeline.n_features_in_), wider=self.libsvm is not None).X
         elif self.libsvm is not None and issparse(X):
