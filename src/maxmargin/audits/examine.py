@@ -144,13 +144,12 @@ def _samples(fitted: Fitted, X: Any) -> Any:
         return X if hasattr(X, "shape") else np.asarray(X)
     if isinstance(X, list | tuple) and X and isinstance(X[0], Mapping):
         X = rows_to_matrix(X, 1 if fitted.vectors is None else fitted.vectors.shape[1])
-        X = X.toarray() if fitted.kernel == "precomputed" else X
     validation.require_valid_sparse(X)
     X = validation.canonical(check_array(on_host(X), accept_sparse="csr", dtype=np.float64, order="C", input_name="X"))
+    if fitted.kernel == "precomputed":
+        X = _square(X)
     if fitted.n_features not in (None, X.shape[1]):
         raise ValueError(f"X has {X.shape[1]} features, and the model was fitted on {fitted.n_features}: pass its training set")
-    if fitted.kernel == "precomputed":
-        return _square(X)
     if fitted.vectors is not None and fitted.vectors.dtype == np.float32:
         X = X.astype(np.float32).astype(np.float64)
     return X
@@ -159,6 +158,8 @@ def _samples(fitted: Fitted, X: Any) -> Any:
 def _square(K: Any) -> Any:
     """A precomputed kernel matrix, without the serial numbers that LIBSVM requires in its first column."""
     n = K.shape[0]
+    if sp.issparse(K) and K.shape[1] <= n + 1:
+        K = K.toarray()
     if K.shape[1] == n + 1 and (K[:, 0] == np.arange(1, n + 1)).all():
         K = np.ascontiguousarray(K[:, 1:])
     if sp.issparse(K) or K.shape != (n, n):

@@ -25,6 +25,7 @@ output_option = click.option("-o", "--output", type=OUTPUT, help="File to write;
 @output_option
 @click.option("-l", "--lower", type=float, default=-1.0, show_default=True, help="What the smallest value becomes.")
 @click.option("-u", "--upper", type=float, default=1.0, show_default=True, help="What the largest value becomes.")
+@click.option("-y", "--target-range", type=(float, float), metavar="LOWER UPPER", help="Scale the target too, to this range.")
 @click.option("--standard", is_flag=True, help="Scale to mean 0 and standard deviation 1 instead.")
 @click.option("-s", "--save", type=OUTPUT, help="File to write the ranges to, in the format of LIBSVM's svm-scale.")
 @click.option("-r", "--restore", type=OUTPUT, help="File to read the ranges from: scale as that file was scaled.")
@@ -41,10 +42,13 @@ def scale(file: Path, output: Path | None, restore: Path | None, save: Path | No
     require_folder(save)
     if restore and save:
         raise BadInput("--save and --restore: give one of them")
+    if restore and options["target_range"]:
+        raise BadInput("-y and --restore: the file of ranges says how the target is scaled (leave -y out)")
     ranges = read_ranges(restore) if restore else None
     table = _read(file, options, columns=ranges.columns if ranges else None)
     if ranges is None:
-        ranges = scaling.ranges_of(table, None if options["standard"] else (options["lower"], options["upper"]))
+        to = None if options["standard"] else (options["lower"], options["upper"])
+        ranges = scaling.ranges_of(table, to, options["target_range"])
         if save:
             with whole_or_absent(save):
                 write_ranges(ranges, save)

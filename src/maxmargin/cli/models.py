@@ -20,8 +20,10 @@ from sklearn.preprocessing import StandardScaler
 import maxmargin
 from maxmargin import io
 from maxmargin.cli.errors import BadInput, failure_blamed_on, message_of
+from maxmargin.cli.kernel_matrix import kernel_values
 from maxmargin.io import Columns, Table
 from maxmargin.io.bytes_and_text import open_bytes
+from maxmargin.kernels import is_precomputed
 
 NATIVE, LIBSVM = ".safetensors", ".model"
 
@@ -50,22 +52,31 @@ class Model:
         return {
             "columns": self.columns,
             "n_features": int(self.pipeline.n_features_in_),
-            "wider": self.libsvm is not None,
+            "wider": self.libsvm is not None or self.of_kernel,
+            "zero_based": True if self.of_kernel else None,
             "missing": "keep" if imputes else "refuse",
         }
 
-    def fitting(self, X: Any) -> tuple[Any, Any]:
+    def fitting(self, table: Table) -> tuple[Any, Any]:
         """The pipeline and the samples, as wide as each other and dense or sparse as the model is.
 
         A LIBSVM model file does not say how many features there are: its support vectors may lack the last ones, and so may the
         samples.
         """
         pipeline = self.pipeline
-        if self.libsvm is not None and issparse(X):
-            width = max(int(X.shape[1]), int(pipeline.n_features_in_))
-            X = csr_matrix((X.data, X.indices, X.indptr), shape=(X.shape[0], width))
-            pipeline = Pipeline([("machine", io.read_libsvm_model(self.libsvm, n_features=width))])
+        X: Any = table.X
+        if self.of_kernel:
+            X = kernel_values(table, int(pipeline.n_features_in_), wider=self.libsvm is not None).X
+        elif self.libsvm is not None and issparse(X):
+            X = csr_matrix((X.data, X.indices, X.indptr), shape=(X.shape[0], max(int(X.shape[1]), int(pipeline.n_features_in_))))
+        if self.libsvm is not None and X.shape[1] > pipeline.n_features_in_:
+            pipeline = Pipeline([("machine", io.read_libsvm_model(self.libsvm, n_features=int(X.shape[1])))])
         return pipeline, X.toarray() if issparse(X) and self.trained_dense else X
+
+    @property
+    def of_kernel(self) -> bool:
+        """Whether the samples are rows of a kernel matrix."""
+        return is_precomputed(getattr(self.machine, "kernel", None))
 
     @property
     def trained_dense(self) -> bool:

@@ -149,7 +149,7 @@ machine_options = combined(
         type=OneOf(list(MACHINES), LIBSVM_TYPES),
         help="Machine to train, or its number in LIBSVM.  [default: svc for classes, svr for a continuous target]",
     ),
-    click.option("-t", "--kernel", callback=_kernel, help="Kernel: linear, poly, rbf, …, or its number in LIBSVM."),
+    click.option("-t", "--kernel", callback=_kernel, help="Kernel: linear, poly, rbf, …, precomputed, or its number."),
     click.option("--loss", help="Loss: hinge or squared_hinge, epsilon_insensitive or squared_epsilon_insensitive."),
     click.option("-d", "--degree", type=float, help="Degree of the polynomial kernel."),
     click.option("-r", "--coef0", type=float, help="Constant of the polynomial and sigmoid kernels."),

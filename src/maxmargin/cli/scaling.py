@@ -11,7 +11,7 @@ from scipy.sparse import csr_matrix, issparse
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
 from maxmargin.io import Columns, Table
-from maxmargin.io.range_file import Ranges
+from maxmargin.io.range_file import Ranges, TargetRange
 from maxmargin.io.write import MOST_DENSE
 
 MOST_NAMED = 10  # features that are named one by one
@@ -19,9 +19,14 @@ WIDE = 100.0  # times the typical spread of a feature: a spread beyond that outw
 MOST_CLASSES = 20  # classes that are listed one by one
 
 
-def ranges_of(table: Table, to: tuple[float, float] | None) -> Ranges:
+def ranges_of(table: Table, to: tuple[float, float] | None, target_to: tuple[float, float] | None = None) -> Ranges:
     """The ranges that scale a table to `to`, or, if it is None, to mean 0 and standard deviation 1: the range from one deviation
-    below the mean to one above becomes [-1, 1]."""
+    below the mean to one above becomes [-1, 1]. The target is scaled to `target_to`, or not at all."""
+    ranges = _feature_ranges(table, to)
+    return ranges if target_to is None else replace(ranges, target=_target_range(table, target_to))
+
+
+def _feature_ranges(table: Table, to: tuple[float, float] | None) -> Ranges:
     X: Any = table.X
     if to is not None:
         if not to[0] < to[1]:
@@ -33,8 +38,26 @@ def ranges_of(table: Table, to: tuple[float, float] | None) -> Ranges:
     return Ranges(-1.0, 1.0, scaler.mean_ - spread, scaler.mean_ + spread, Columns.of(table))
 
 
+def _target_range(table: Table, to: tuple[float, float]) -> TargetRange:
+    if not to[0] < to[1]:
+        raise ValueError(f"-y {to[0]:g} {to[1]:g}: the first must be smaller")
+    y = _numeric_target(table)
+    return TargetRange(*to, float(y.min()), float(y.max()))
+
+
+def _numeric_target(table: Table) -> Any:
+    if table.y is None or table.y.dtype.kind not in "iuf":
+        found = "has no target" if table.y is None else f"has labels that are text, such as {str(table.y[0])!r}"
+        raise ValueError(f"{table.source} {found}: only a target of numbers can be scaled")
+    return table.y
+
+
 def scaled(table: Table, ranges: Ranges) -> Table:
-    """The table with its features scaled; a constant feature becomes 0, as in svm-scale."""
+    """The table with its features, and its target if it has a range, scaled. As in svm-scale, a constant feature becomes 0, and a
+    constant target the lower end."""
+    if (target := ranges.target) is not None and table.y is not None:
+        scaler = MinMaxScaler((target.lower, target.upper)).fit([[target.smallest], [target.largest]])
+        table = replace(table, y=scaler.transform(_numeric_target(table)[:, None].astype(np.float64))[:, 0])
     n_features = int(table.X.shape[1])
     ends = np.full((2, max(n_features, len(ranges.smallest))), np.nan)
     ends[:, : len(ranges.smallest)] = ranges.smallest, ranges.largest

@@ -26,6 +26,7 @@ from sklearn.utils.validation import check_is_fitted
 import maxmargin
 from maxmargin import io
 from maxmargin.cli import datasets
+from maxmargin.cli.kernel_matrix import block, kernel_values
 from maxmargin.cli.machines import MACHINES, Machine
 from maxmargin.io import Columns, Table
 from maxmargin.kernels import make_kernel
@@ -99,6 +100,8 @@ def load(file: Path | None, options: Mapping[str, Any]) -> tuple[Table, Table | 
     if file is None:
         if given := next((name for name in ("target", "test", "drop", "impute", "n_features") if options[name]), None):
             raise ValueError(f"--{given.replace('_', '-')} is for a FILE; the embedded sets have their labels")
+        if options["kernel"] == "precomputed":
+            raise ValueError("--kernel precomputed is for a FILE of kernel values; the embedded sets have features")
         return datasets.embedded(options["dataset"] or datasets.NAMES[0], options["seed"]), None
     if options["dataset"] is not None:
         raise ValueError(f"FILE and --dataset {options['dataset']}: give one of them")
@@ -113,6 +116,12 @@ def load(file: Path | None, options: Mapping[str, Any]) -> tuple[Table, Table | 
         "drop": options["drop"],
         "n_features": options["n_features"] if options["n_features"] else None,
     }
+    if options["kernel"] == "precomputed":
+        table = kernel_values(read(file, options["target"], zero_based=True, **reading))
+        if not options["test"]:
+            return table, None
+        test = read(options["test"], columns=Columns.of(table), zero_based=True, wider=True)
+        return table, kernel_values(test, table.X.shape[0])
     table = read(file, options["target"], **reading)
     if not options["test"]:
         return table, None
@@ -209,8 +218,11 @@ def class_weight(given: Sequence[str], y: NDArray[Any] | None) -> dict[str, Any]
 # --- split, fit, measure -------------------------------------------------------------------------------------------------------
 
 
-def split(table: Table, test: Table | None, machine: Machine, test_size: float | None, seed: int) -> Split:
-    """Take `test` for the test, or set a share of the samples aside, stratified by class; none if it is 0."""
+def split(
+    table: Table, test: Table | None, machine: Machine, test_size: float | None, seed: int, *, of_kernel: bool = False
+) -> Split:
+    """Take `test` for the test, or set a share of the samples aside, stratified by class; none if it is 0. `of_kernel` says that
+    the table is a kernel matrix."""
     X, y = as_trained(table.X), table.y
     if machine.task == "novelty" and not _says_inliers(y):
         y = None  # novelty is learned without labels; those that say what is an inlier are for the test
@@ -238,7 +250,8 @@ def split(table: Table, test: Table | None, machine: Machine, test_size: float |
         )
     train, aside = train_test_split(np.arange(X.shape[0]), test_size=size, stratify=labels, random_state=seed)
     y_train, y_test = (None, None) if y is None else (y[train], y[aside])
-    return Split(X[train], X[aside], y_train, y_test, has_test=True, given=(X, y))
+    X_train, X_test = (block(X, rows, train, of_kernel=of_kernel) for rows in (train, aside))
+    return Split(X_train, X_test, y_train, y_test, has_test=True, given=(X, y))
 
 
 def _says_inliers(y: NDArray[Any] | None) -> bool:

@@ -74,12 +74,16 @@ def train(file: Path | None, model: Path | None, **options: Any) -> None:
         raise BadInput("-v tests on each fold: leave --test and --test-size out")
     table, test = session.load(file, options)
     machine, reason = session.choose_machine(options["machine"], table)
-    if options["plot"] and machine.name != "svc":
-        raise BadInput(f"--plot: a picture shows the boundary of an svc; {machine.name} has none")
-    data = session.split(table, test, machine, 0 if options["cv"] else options["test_size"], options["seed"])
+    of_kernel = options["kernel"] == "precomputed"
+    if options["plot"] and (machine.name != "svc" or of_kernel):
+        raise BadInput(
+            f"--plot: a picture shows the boundary of an svc; {'a kernel matrix' if of_kernel else machine.name} has none"
+        )
+    test_size = 0 if options["cv"] else options["test_size"]
+    data = session.split(table, test, machine, test_size, options["seed"], of_kernel=of_kernel)
     parameters = given_parameters(options, PARAMETERS) | session.class_weight(options["class_weight"], data.y_train)
     estimator = machine.make(**parameters, **_watched(machine, options["progress"]))
-    pipeline = session.make_pipeline(estimator, data.X_train, _standardize(options["standardize"], save), options["impute"])
+    pipeline = session.make_pipeline(estimator, data.X_train, _standardize(options, save), options["impute"])
     if options["cv"]:
         report_data(report, table, data, machine, reason, pipeline.named_steps, options["cv"])
         report_folds(report, session.validate(pipeline, data, machine, options["cv"], options["seed"]))
@@ -137,7 +141,8 @@ def tune(file: Path | None, model: Path | None, folds: int, **options: Any) -> N
     axes = _axes(options)
     table, test = session.load(file, options)
     machine, reason = session.choose_machine(options["machine"], table)
-    data = session.split(table, test, machine, options["test_size"], options["seed"])
+    of_kernel = options["kernel"] == "precomputed"
+    data = session.split(table, test, machine, options["test_size"], options["seed"], of_kernel=of_kernel)
     template = machine.make(
         **given_parameters(options, SHARED_PARAMETERS), **session.class_weight(options["class_weight"], data.y_train)
     )
@@ -145,7 +150,7 @@ def tune(file: Path | None, model: Path | None, folds: int, **options: Any) -> N
         raise BadInput(f"{table.source}: tuning {machine.name} needs labels, 1 for inliers and -1 for outliers")
     cv = session.folds(machine, folds, options["seed"])
     callbacks = _watched(machine, options["progress"]).get("callbacks")
-    pipeline = session.make_pipeline(template, data.X_train, _standardize(options["standardize"], save), options["impute"])
+    pipeline = session.make_pipeline(template, data.X_train, _standardize(options, save), options["impute"])
     prepared = session.prepared(pipeline, data.X_train)
     search = session.make_search(machine, template, axes, prepared, cv, options["scoring"], callbacks)
     pipeline.steps[-1] = ("machine", search)
@@ -175,8 +180,6 @@ def tune(file: Path | None, model: Path | None, folds: int, **options: Any) -> N
 
 def given_parameters(options: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
     """Return the parameters that were given; the others have the estimator's defaults."""
-    if options["kernel"] == "precomputed":
-        raise BadInput("--kernel precomputed: a file of samples has features (use SVC in Python)")
     found = {name: options[name] for name in names if options[name] is not None}
     if found.get("probability") == "none":
         del found["probability"]
@@ -212,8 +215,14 @@ def _where_to_save(model: Path | None, save: Path | None) -> Path | None:
     return model or save
 
 
-def _standardize(given: bool | None, save: Path | None) -> bool | None:
+def _standardize(options: Mapping[str, Any], save: Path | None) -> bool | None:
     """Whether to scale the features; a LIBSVM model file has no place for a scale, so by default there is none."""
+    given: bool | None = options["standardize"]
+    if options["kernel"] == "precomputed":
+        for name in ("standardize", "impute"):
+            if options[name]:
+                raise BadInput(f"--{name} is for features, and FILE has kernel values")
+        return False
     return False if given is None and save is not None and save.suffix.lower() == ".model" else given
 
 

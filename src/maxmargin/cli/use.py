@@ -54,7 +54,7 @@ def predict(model: Path, file: Path, output: Path | None, to: Path | None, targe
     if loaded.columns and table.feature_names is None and not issparse(table.X):
         click.echo(f"note: {table.source} has no header: its columns are taken in the order of training", err=True)
     with failure_blamed_on(model):
-        pipeline, X = loaded.fitting(table.X)
+        pipeline, X = loaded.fitting(table)
         labels = pipeline.predict(X)
         columns = {"prediction": labels.tolist()}
         columns |= _more_columns(pipeline, X, options["probability"] or options["b"] == "1", options["decisions"])

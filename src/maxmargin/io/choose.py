@@ -27,6 +27,7 @@ def read_table(
     *,
     n_features: int | None = None,
     wider: bool = False,
+    zero_based: bool | None = None,
     labelled: bool = True,
     drop: Sequence[int | str] = (),
     missing: str = "refuse",
@@ -50,6 +51,8 @@ def read_table(
     wider : bool, default=False
         Whether `n_features` does not bind a LIBSVM file: then the largest index decides, for a model that does not know how many
         features there are.
+    zero_based : bool, default=None
+        Whether the indices of a LIBSVM file count from 0, as in `read_libsvm`.
     labelled, drop, missing, text, columns
         As in `read_csv`.
     file : binary file, default=None
@@ -95,7 +98,7 @@ def read_table(
             reason = f"{name}={value!r}: a LIBSVM file has its labels in front, and no names (leave {name} out)"
             raise DataFileError(path, reason)
     width = len(columns.features) if columns else n_features
-    return parse_libsvm(content, path, n_features=None if wider else width)
+    return parse_libsvm(content, path, zero_based=zero_based, n_features=None if wider else width)
 
 
 def ending_of(path: FilePath) -> str:

@@ -1,11 +1,14 @@
 """Range files of LIBSVM's svm-scale: where each feature begins and ends, and what that becomes.
 
+    y                       these three lines only if the target is scaled too
+    0 1                     the range that the target is scaled to
+    -3 12.5                 its smallest and largest value
     x
     -1 1                    the range that features are scaled to
     1 0.5 3.25              index, smallest and largest value; constant features are left out
-    # columns ["a", "b"]    the names of the features; svm-scale stops reading here
+    # columns ["a", "b"]    the names of the features
 
-A file that scales the target as well begins with a section `y`; it is refused.
+svm-scale stops reading at the line of the names.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,11 +40,24 @@ class Ranges:
     smallest: NDArray[np.float64]
     largest: NDArray[np.float64]
     columns: Columns | None = None
+    target: TargetRange | None = None
+
+
+class TargetRange(NamedTuple):
+    """The range [lower, upper] that the range [smallest, largest] of the target becomes."""
+
+    lower: float
+    upper: float
+    smallest: float
+    largest: float
 
 
 def write_ranges(ranges: Ranges, path: FilePath) -> None:
     """Write a range file, with as many digits as give each number back exactly."""
-    lines = ["x", f"{ranges.lower!r} {ranges.upper!r}"]
+    lines = []
+    if (target := ranges.target) is not None:
+        lines += ["y", f"{target.lower!r} {target.upper!r}", f"{target.smallest!r} {target.largest!r}"]
+    lines += ["x", f"{ranges.lower!r} {ranges.upper!r}"]
     for index, (low, high) in enumerate(zip(ranges.smallest.tolist(), ranges.largest.tolist(), strict=True), start=1):
         if low < high:
             lines.append(f"{index} {low!r} {high!r}")
@@ -52,17 +69,19 @@ def write_ranges(ranges: Ranges, path: FilePath) -> None:
 def read_ranges(path: FilePath) -> Ranges:
     """Read a file that `write_ranges` or svm-scale wrote."""
     lines = decode(read_bytes(path), path, "utf-8").splitlines()
-    if lines[0].strip() != "x":
-        kind = "it scales the target too; scale the features alone" if lines[0].strip() == "y" else "it begins with the line x"
-        raise DataFileError(path, f"not a range file that can be read ({kind})", 1)
-    lower, upper = _numbers(lines[1] if len(lines) > 1 else "", 2, path, 2)
+    target, start = None, 0
+    if lines[0].strip() == "y":
+        target, start = TargetRange(*_numbers(lines, 1, 2, path), *_numbers(lines, 2, 2, path)), 3
+    if "".join(lines[start : start + 1]).strip() != "x":
+        raise DataFileError(path, "not a range file: it must begin with the line x, after the three lines of a target", start + 1)
+    lower, upper = _numbers(lines, start + 1, 2, path)
     rows, columns = dict[int, tuple[float, float]](), None
-    for number, line in enumerate(lines[2:], start=3):
+    for number, line in enumerate(lines[start + 2 :], start=start + 3):
         if line.startswith(NAMES):
             columns = _columns(line.removeprefix(NAMES), path, number)
             break
         if line.strip():
-            index, low, high = _numbers(line, 3, path, number)
+            index, low, high = _numbers(lines, number - 1, 3, path)
             if not 1 <= index <= MOST_FEATURES or not index.is_integer() or int(index) in rows:
                 reason = f"the index {index:g} is not a whole number from 1 to {MOST_FEATURES:,}, or is there twice"
                 raise DataFileError(path, reason, number)
@@ -73,17 +92,17 @@ def read_ranges(path: FilePath) -> Ranges:
     smallest, largest = np.full((2, width), np.nan)
     indices = np.array(list(rows), dtype=np.intp) - 1
     smallest[indices], largest[indices] = np.array(list(rows.values())).reshape(-1, 2).T
-    return Ranges(lower, upper, smallest, largest, columns)
+    return Ranges(lower, upper, smallest, largest, columns, target)
 
 
-def _numbers(line: str, count: int, path: FilePath, number: int) -> Sequence[float]:
-    words = line.split()
+def _numbers(lines: Sequence[str], at: int, count: int, path: FilePath) -> Sequence[float]:
+    line = lines[at] if at < len(lines) else ""
     try:
-        values = [float(word) for word in words]
+        values = [float(word) for word in line.split()]
     except ValueError:
         values = []
     if len(values) != count or not all(map(isfinite, values)):
-        raise DataFileError(path, f"{quoted(line)} is not {count} finite numbers", number)
+        raise DataFileError(path, f"{quoted(line)} is not {count} finite numbers", at + 1)
     return values
 
 

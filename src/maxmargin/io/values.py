@@ -221,6 +221,7 @@ class Decoder:
         return kind(**values)
 
 
+ARRAY = get_origin(NDArray[np.float64])  # np.ndarray, or in newer versions of NumPy the alias itself
 KINDS = frozenset({"float", "number", "tuple", "dict", "array", "values", "status", "callable"})
 
 
@@ -233,7 +234,7 @@ def conforms(value: Any, hint: Any) -> bool:
         return any(conforms(value, argument) for argument in arguments)
     if kind is Literal:
         return value in arguments
-    if kind is np.ndarray:
+    if kind is ARRAY:
         return isinstance(value, np.ndarray) and value.dtype.kind == "f"
     if kind in (tuple, list):
         return isinstance(value, kind) and all(conforms(item, arguments[0]) for item in value)
