@@ -11,7 +11,8 @@
 //                                  small enough
 //     bool is_whole()              whether nothing is left out of the active samples
 //     void take_back()             all that was left out comes back
-//     void prefetch(i)             ask for a row that will be read soon
+//     void announce(i)             ask for the entries of a sample in arrays, where its row starts among them
+//     void prefetch(i)             ask for its row
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -77,7 +78,9 @@ protected:
     double gaps_ = 0.0, violation_ = 0.0;  // of the epoch
 
 private:
-    static constexpr int rows_ahead = 3;  // of the row that is read, where the next ones are asked for
+    // How far ahead of its step a sample is announced, and its row asked for. The order is random, and rows that are not in a
+    // cache are many steps away.
+    static constexpr int announced_ahead = 16, rows_ahead = 8;
     static constexpr std::int64_t steps_between_looks_at_the_clock = 4096;
 
     Self& self() { return static_cast<Self&>(*this); }
@@ -95,6 +98,7 @@ private:
         gaps_ = violation_ = 0.0;
         for (std::int64_t next = 0, steps = 0; next < n_active_; ++steps) {
             if (steps % steps_between_looks_at_the_clock == 0 && deadline.passed()) return false;
+            if (next + announced_ahead < n_active_) self().announce(samples_[next + announced_ahead]);
             if (next + rows_ahead < n_active_) self().prefetch(samples_[next + rows_ahead]);
             if (self().take_step(samples_[next]))
                 ++next;
