@@ -13,15 +13,31 @@ namespace {
 constexpr int most_groups = 16;  // of rows, each with sums of its own: by the data alone, so that threads change no bit
 constexpr double unit_roundoff = 0x1p-53, infinity = std::numeric_limits<double>::infinity();
 
-template <class S, class Visitor>
-int for_each_value(const DenseView<S>& X, std::int64_t i, Visitor visit) {
+// Add w.x_i and |x_i|^2 to `score` and `square`, and dual x_i to `products`; return the number of terms.
+template <class S>
+int visit_row(const DenseView<S>& X, std::int64_t i, const double* w, double dual, double& score, double& square,
+              double* products) {
     const S* row = X.values + i * X.row_stride;
-    for (int k = 0; k < X.n_features; ++k) visit(k, static_cast<double>(row[k]));
+    double sum = 0.0, squares = 0.0;
+#pragma omp simd reduction(+ : sum, squares)
+    for (int k = 0; k < X.n_features; ++k) {
+        const double x = row[k];
+        sum += x * w[k];
+        squares += x * x;
+        products[k] += dual * x;
+    }
+    score += sum, square += squares;
     return X.n_features;
 }
-template <class S, class I, class Visitor>
-int for_each_value(const CsrView<S, I>& X, std::int64_t i, Visitor visit) {
-    for (I v = X.starts[i]; v < X.starts[i + 1]; ++v) visit(X.features[v], static_cast<double>(X.values[v]));
+template <class S, class I>
+int visit_row(const CsrView<S, I>& X, std::int64_t i, const double* w, double dual, double& score, double& square,
+              double* products) {
+    for (I v = X.starts[i]; v < X.starts[i + 1]; ++v) {
+        const double x = X.values[v];
+        score += x * w[X.features[v]];
+        square += x * x;
+        products[X.features[v]] += dual * x;
+    }
     return static_cast<int>(X.starts[i + 1] - X.starts[i]);
 }
 
@@ -102,35 +118,33 @@ LinearEvidence linear_evidence(const View& X, const LinearProblem& problem, cons
         failure.guard([&] {
             const std::int64_t first = n * g / n_groups, last = n * (g + 1) / n_groups;
             std::vector<double> part(d, 0.0);
+            Sums own;  // not in the array: groups that are neighbours there would write to the same lines of the cache
             for (std::int64_t i = first; i < last; ++i) {
                 const Sample sample(problem, i);
                 const double dual = beta[i];
                 double score = 0.0, square = 0.0;
-                const int n_terms = for_each_value(X, i, [&](auto k, double x) {
-                    score += x * weights[k];
-                    square += x * x;
-                    part[k] += dual * x;
-                });
+                const int n_terms = visit_row(X, i, weights, dual, score, square, part.data());
                 const double length = std::sqrt(square), r = problem.targets[i] - (score + offset);
                 const double rounding =
                     unit_roundoff * ((n_terms + 2) * length * norm + 2.0 * std::abs(score + offset) + std::abs(r));
                 const double here = sample.gap(r, dual);
                 terms[i] = std::max({here, sample.gap(r - rounding, dual), sample.gap(r + rounding, dual)});
-                sums[g].gaps.add(terms[i]);
-                sums[g].plain.add(here);
-                sums[g].duals.add(problem.targets[i] * dual - problem.epsilon * std::abs(dual) -
-                                  (sample.squared ? 0.25 * dual * dual / sample.cost : 0.0));
-                sums[g].total.add(dual);
-                sums[g].size.add(std::abs(dual));
-                sums[g].reach.add(std::abs(dual) * length);
-                sums[g].violation = std::max(sums[g].violation, sample.violation(r, dual));
-                sums[g].box = std::max({sums[g].box, sample.lower - dual, dual - sample.upper});
+                own.gaps.add(terms[i]);
+                own.plain.add(here);
+                own.duals.add(problem.targets[i] * dual - problem.epsilon * std::abs(dual) -
+                              (sample.squared ? 0.25 * dual * dual / sample.cost : 0.0));
+                own.total.add(dual);
+                own.size.add(std::abs(dual));
+                own.reach.add(std::abs(dual) * length);
+                own.violation = std::max(own.violation, sample.violation(r, dual));
+                own.box = std::max({own.box, sample.lower - dual, dual - sample.upper});
                 if ((i - first + 1) % rows_of_part == 0 || i + 1 == last)
                     for (std::int64_t k = 0; k < d; ++k) {
                         sums_of_products[g * d + k].add(part[k]);
                         part[k] = 0.0;
                     }
             }
+            sums[g] = own;
         });
     }
     failure.rethrow();

@@ -11,6 +11,7 @@ namespace maxmargin {
 namespace {
 
 constexpr double largest_violation_for_bias = 10.0;  // the bias is moved if the duals have settled that far, relative to its move
+constexpr double samples_of_full_penalty = 1000.0;   // the more samples, the weaker the penalty: see `penalty_`
 
 template <class View>
 class Descent final : public EpochSolver<Descent<View>> {
@@ -32,14 +33,19 @@ public:
             size += std::abs(problem.reach[i] * problem.targets[i]);
         }
         least_penalty_ = cost > 0.0 ? size / (cost * cost) : 0.0;
-        penalty_ = std::max(sum / n_, least_penalty_);
-        if (penalty_ == 0.0) penalty_ = 1.0;
+        is_weak_ = !is_block && n_ > samples_of_full_penalty;
+        const double share = is_weak_ ? samples_of_full_penalty / static_cast<double>(n_) : 1.0;
+        if (problem.bias == Bias::free)
+            penalty_ = sum > 0.0 || least_penalty_ > 0.0 ? share * std::max(sum / n_, least_penalty_) : 1.0;
+        else if (is_weak_)
+            penalty_ = std::min(share * std::max(sum / n_, least_penalty_), 1.0);
         if (is_block) return;  // the weights are those of all blocks
-        const double bias = problem.bias == Bias::free ? weights_[d_] : 0.0;
+        const double bias = problem.has_bias() ? weights_[d_] : 0.0;
         std::fill(weights_, weights_ + columns_, 0.0);
         for (std::int64_t i = 0; i < n_; ++i)
             if (beta_[i] != 0.0) add(i, beta_[i]);
         if (problem.bias == Bias::free) weights_[d_] = bias;
+        if (problem.bias == Bias::regularised) weights_[d_] /= penalty_;
     }
 
 private:
@@ -50,16 +56,20 @@ private:
     }
     void add(std::int64_t i, double weight) {
         add_row(X_, i, weight, weights_);
-        if (problem_.has_bias()) weights_[d_] += weight * problem_.constant * (problem_.bias == Bias::free ? penalty_ : 1.0);
+        if (problem_.has_bias()) weights_[d_] += weight * problem_.constant * penalty_;
     }
     double square(std::int64_t i) const {
-        const double c = problem_.constant * problem_.constant;
-        return squares_[i] + (problem_.bias == Bias::free ? penalty_ * c : problem_.has_bias() ? c : 0.0);
+        return squares_[i] + (problem_.has_bias() ? penalty_ * problem_.constant * problem_.constant : 0.0);
     }
 
     static constexpr double share_of_gap = 0.0;
     bool is_whole() const { return true; }
     void take_back() {}
+    void announce(std::int64_t i) const {
+        for (const double* entries : {static_cast<const double*>(beta_), problem_.targets, problem_.reach, squares_.data()})
+            __builtin_prefetch(entries + i);
+        announce_row(X_, i);
+    }
     void prefetch(std::int64_t i) const { prefetch_row(X_, i); }
     // no digits are left where the optimum is zero: a one-class machine around the origin
     double least_gap() const { return problem_.total > 0.0 ? least_gap_ : 0.0; }
@@ -99,13 +109,20 @@ private:
             linear += beta * problem_.targets[i] - problem_.epsilon * std::abs(beta) -
                       (problem_.squared && beta != 0.0 ? 0.25 * beta * beta / std::abs(problem_.reach[i]) : 0.0);
         }
-        for (int k = 0; k < columns_; ++k) square += (k < d_ ? 1.0 : problem_.ridge()) * weights_[k] * weights_[k];
-        progress.dual = linear - 0.5 * square;
+        for (int k = 0; k < d_; ++k) square += weights_[k] * weights_[k];
         progress.gap = gaps_;
+        if (problem_.bias == Bias::regularised) {
+            const double wanted = problem_.constant * total, off = wanted - weights_[d_];
+            square += wanted * wanted;
+            progress.gap += 0.5 * off * off;
+            weights_[d_] += off * penalty_ / (1.0 + penalty_);
+        }
+        progress.dual = linear - 0.5 * square;
         if (problem_.bias == Bias::free) {
             const double unbalanced = total - problem_.total;
             progress.gap += std::abs(unbalanced * weights_[d_]) + 0.5 * least_penalty_ * unbalanced * unbalanced;
-            if (violation_ <= largest_violation_for_bias * std::abs(penalty_ * unbalanced)) weights_[d_] += penalty_ * unbalanced;
+            if (is_weak_ || violation_ <= largest_violation_for_bias * std::abs(penalty_ * unbalanced))
+                weights_[d_] += penalty_ * unbalanced;
         }
         progress.primal = progress.dual + progress.gap;
         least_gap_ = std::numeric_limits<double>::epsilon() * reach * reach;
@@ -117,9 +134,12 @@ private:
     double* const weights_;
     const int d_, columns_;
     Buffer<double> squares_;
-    // Of duals that are not balanced. The least one moves the bias by the size of a target if all duals are at the end of their
-    // box.
+    // The squared length of the bias column: the penalty of duals that are not balanced, or do not add up to a regularised bias.
+    // A full one is the mean |x_i|^2, or the ridge of the bias itself. A weak one couples the samples of a set less, so that a
+    // step on one does not undo that on another, and binds all of them together as strongly as 1000 samples are by a full one.
+    // The least one moves the bias by the size of a target if all duals are at the end of their box.
     double penalty_ = 1.0, least_penalty_ = 0.0;
+    bool is_weak_ = false;
     double least_gap_ = 0.0;
 };
 

@@ -146,10 +146,11 @@ private:
             for (int a = 0; a < n_moved_; ++a) biases_[moved_[a]] += changes_[a] * problem_.constant * length_of_bias();
     }
 
-    void prefetch(std::int64_t i) const {
-        prefetch_row(X_, i);
+    void announce(std::int64_t i) const {
         __builtin_prefetch(shares_ + i * classes_);
+        announce_row(X_, i);
     }
+    void prefetch(std::int64_t i) const { prefetch_row(X_, i); }
     static constexpr double share_of_gap = 0.1;
     double least_gap() const { return 0.0; }
     bool is_whole() const { return is_whole_; }

@@ -28,9 +28,11 @@ constexpr int most_line_searches = 60;
 constexpr int most_columns_of_matrix = 1200;
 constexpr int rows_of_tile = 256, columns_of_block = 128;
 constexpr std::int64_t entries_of_partial_matrices = std::int64_t(1) << 21;
+constexpr double products_per_entry = 16.0;  // of a partial matrix, which has to be cleared and added to the others
 constexpr std::int64_t samples_at_once = 512;
 constexpr int usual_conjugate_steps = 30;
-constexpr double gemm_speed = 8.0;  // multiplications of a matrix product in the time of one that reads its factor from memory
+// multiplications of a symmetric matrix product, all entries counted, in the time of one that reads its factor from memory
+constexpr double gemm_speed = 16.0;
 
 template <class S>
 void add_squares(const DenseView<S>& X, std::int64_t i, double weight, double* out) {
@@ -62,12 +64,12 @@ public:
         first_width_ = width_ = first_width * (size > 0.0 ? size / cost : 1.0);
         total_cost_ = cost;
         const bool cold = std::all_of(beta_, beta_ + n_, [](double b) { return b == 0.0; });
-        needs_start_ = cold && !problem.squared && n_ >= rows_per_column_of_subset * subset_stride * columns_ &&
-                       n_ >= subset_stride * least_subset;
+        needs_start_ = cold && n_ >= rows_per_column_of_subset * subset_stride * columns_ && n_ >= subset_stride * least_subset;
         for (std::int64_t i = 0; i < static_cast<std::int64_t>(anchor_.size()); ++i)
             anchor_[i] = cold && !problem.two_sided ? 0.5 * problem.reach[i] : beta_[i];
         std::fill(in_matrix_.data(), in_matrix_.data() + n_, char(0));
-        multiply(weights_, scores_.data());
+        std::fill(scores_.data(), scores_.data() + n_, 0.0);
+        if (std::any_of(weights_, weights_ + columns_, [](double w) { return w != 0.0; })) multiply(weights_, scores_.data());
         transpose(beta_, products_.data());
     }
 
@@ -245,7 +247,7 @@ private:
 
     void find_step(double smooth, double gap) {
         list_rows();
-        const double length = static_cast<double>(stored_values(X_)) / static_cast<double>(std::max<std::int64_t>(n_, 1));
+        const double length = row_length();
         const double by_matrix = static_cast<double>(columns_) * columns_ * columns_ / (3.0 * gemm_speed) +
                                  (sparse ? length * length : static_cast<double>(d_) * d_ / gemm_speed) *
                                      static_cast<double>(std::min(n_band_, n_entering_ + n_leaving_));
@@ -254,6 +256,9 @@ private:
         solve_by_rows(smooth, gap);
     }
 
+    double row_length() const {
+        return static_cast<double>(stored_values(X_)) / static_cast<double>(std::max<std::int64_t>(X_.n_samples, 1));
+    }
     static constexpr bool sparse = !requires(View view) { view.row_stride; };
 
     // The rows whose duals bend (the band), and those that enter or leave the matrix.
@@ -288,7 +293,7 @@ private:
         return true;
     }
 
-    // matrix = sum over the band of C_i x_i x_i', its lower triangle by columns (the upper by rows).
+    // matrix = sum over the band of C_i x_i x_i', its lower triangle by columns (the upper by rows); columns of rows are sorted.
     void update_matrix() {
         const bool anew = matrix_.empty() || n_band_ <= n_entering_ + n_leaving_;
         if (anew) matrix_.assign(std::size_t(columns_) * columns_, 0.0);
@@ -304,45 +309,44 @@ private:
         add_outer_products(leaving, -1.0);
     }
 
+    // matrix += sign sum of C_i x_i x_i' over some rows
     void add_outer_products(const std::vector<std::int64_t>& rows, double sign) {
-        if (rows.empty()) return;
         const std::size_t size = std::size_t(columns_) * columns_;
         const std::int64_t n_rows = static_cast<std::int64_t>(rows.size());
-        std::int64_t groups = 1;  // a power of two, by the data alone
+        // Groups of rows have sums of their own if they are worth it: a power of two, by the data alone.
+        const double products = static_cast<double>(n_rows) * (sparse ? row_length() * row_length() : double(size));
+        std::int64_t groups = 1;
         while (2 * groups * std::int64_t(size) <= entries_of_partial_matrices && groups < Parts::most &&
-               n_rows / (2 * groups) >= rows_of_tile)
+               n_rows / (2 * groups) >= rows_of_tile && products / (2 * groups) >= products_per_entry * double(size))
             groups *= 2;
+        if (groups == 1) return outer_products(rows.data(), n_rows, sign, matrix_.data());
         std::vector<double> partial(groups * size, 0.0);
         Failure failure;
         const int threads = static_cast<int>(std::min<std::int64_t>(groups, n_threads()));
 #pragma omp parallel for schedule(dynamic, 1) num_threads(threads)
         for (std::int64_t g = 0; g < groups; ++g)
             failure.guard([&] {
-                outer_products(rows.data() + n_rows * g / groups, n_rows * (g + 1) / groups - n_rows * g / groups,
+                outer_products(rows.data() + n_rows * g / groups, n_rows * (g + 1) / groups - n_rows * g / groups, sign,
                                partial.data() + g * size);
             });
         failure.rethrow();
-        for (std::size_t at = 0; at < size; ++at)
-            for (std::int64_t g = 0; g < groups; ++g) matrix_[at] += sign * partial[g * size + at];
+        for (std::int64_t g = 0; g < groups; ++g)
+            for (std::size_t at = 0; at < size; ++at) matrix_[at] += partial[g * size + at];
     }
 
-    void outer_products(const std::int64_t* rows, std::int64_t n_rows, double* matrix) const {
+    void outer_products(const std::int64_t* rows, std::int64_t n_rows, double sign, double* matrix) const {
         if constexpr (sparse) {
             for (std::int64_t a = 0; a < n_rows; ++a) {
                 const std::int64_t i = rows[a], first = X_.starts[i * stride_], last = X_.starts[i * stride_ + 1];
-                const double cost = std::abs(problem_.reach[i]);
+                const double cost = sign * std::abs(problem_.reach[i]);
                 for (std::int64_t v = first; v < last; ++v) {
                     const double x = cost * X_.values[v];
                     double* row = matrix + std::size_t(X_.features[v]) * columns_;
-                    for (std::int64_t u = first; u < last; ++u) row[X_.features[u]] += x * X_.values[u];
+                    for (std::int64_t u = v; u < last; ++u) row[X_.features[u]] += x * X_.values[u];
+                    if (problem_.has_bias()) row[d_] += x * problem_.constant;
                 }
-                if (!problem_.has_bias()) continue;
-                const double x = cost * problem_.constant;
-                for (std::int64_t v = first; v < last; ++v) {
-                    matrix[std::size_t(d_) * columns_ + X_.features[v]] += x * X_.values[v];
-                    matrix[std::size_t(X_.features[v]) * columns_ + d_] += x * X_.values[v];
-                }
-                matrix[std::size_t(columns_) * columns_ - 1] += x * problem_.constant;
+                if (problem_.has_bias())
+                    matrix[std::size_t(columns_) * columns_ - 1] += cost * problem_.constant * problem_.constant;
             }
         } else {
             std::vector<double> tile(std::size_t(columns_) * rows_of_tile);
@@ -361,7 +365,7 @@ private:
                 int lead = columns_, depth = height;
                 for (int first = 0; first < columns_; first += columns_of_block) {  // the lower triangle, in blocks of columns
                     int across = std::min(columns_of_block, columns_ - first), down = columns_ - first;
-                    blas::routines.dgemm(&n, &t, &down, &across, &depth, &one, tile.data() + first, &lead, tile.data() + first,
+                    blas::routines.dgemm(&n, &t, &down, &across, &depth, &sign, tile.data() + first, &lead, tile.data() + first,
                                          &lead, &one, matrix + std::size_t(first) * columns_ + first, &lead);
                 }
             }

@@ -11,7 +11,8 @@
 //                                  small enough
 //     bool is_whole()              whether nothing is left out of the active samples
 //     void take_back()             all that was left out comes back
-//     void prefetch(i)             ask for a row that will be read soon
+//     void announce(i)             ask for the entries of a sample in arrays, where its row starts among them
+//     void prefetch(i)             ask for its row
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -44,9 +45,10 @@ private:
 template <class Self>
 class EpochSolver : public LinearSolver {
 public:
-    explicit EpochSolver(std::int64_t n) : n_(n), samples_(n), random_(1) {
-        std::iota(samples_.data(), samples_.data() + n_, std::int64_t(0));
-        n_active_ = n_;
+    explicit EpochSolver(std::int64_t n)
+        : n_(n), samples_(n), order_(n), chunk_(std::clamp(n / chunks_of_small_sets, std::int64_t(1), largest_chunk)),
+          chunks_((n + chunk_ - 1) / chunk_), random_(1) {
+        activate_all();
     }
 
     LinearProgress advance(double gap_tol, std::int64_t max_rounds, double seconds) final {
@@ -77,36 +79,66 @@ protected:
     double gaps_ = 0.0, violation_ = 0.0;  // of the epoch
 
 private:
-    static constexpr int rows_ahead = 3;  // of the row that is read, where the next ones are asked for
+    // How far ahead of its step a sample is announced, and its row asked for. The order is random, and rows that are not in a
+    // cache are many steps away.
+    static constexpr int announced_ahead = 16, rows_ahead = 8;
     static constexpr std::int64_t steps_between_looks_at_the_clock = 4096;
+    // Neighbours share pages and lines of memory. A large set has chunks of them, so that fewer steps wait for memory.
+    static constexpr std::int64_t chunks_of_small_sets = 4096, largest_chunk = 8;
+    static constexpr std::int64_t settled = -1;
 
     Self& self() { return static_cast<Self&>(*this); }
 
-    void unshrink() {
+    void activate_all() {
+        std::iota(samples_.data(), samples_.data() + n_, std::int64_t(0));
         n_active_ = n_;
+    }
+    void unshrink() {
+        activate_all();
         threshold_ = std::numeric_limits<double>::infinity();
         self().take_back();
     }
-
-    // Visit each active sample once, in random order. False if the time ran out before.
-    bool epoch(const Deadline& deadline) {
-        for (std::int64_t a = 0; a + 1 < n_active_; ++a)
-            std::swap(samples_[a], samples_[a + static_cast<std::int64_t>(random_.below(n_active_ - a))]);
-        gaps_ = violation_ = 0.0;
-        for (std::int64_t next = 0, steps = 0; next < n_active_; ++steps) {
-            if (steps % steps_between_looks_at_the_clock == 0 && deadline.passed()) return false;
-            if (next + rows_ahead < n_active_) self().prefetch(samples_[next + rows_ahead]);
-            if (self().take_step(samples_[next]))
-                ++next;
-            else
-                std::swap(samples_[next], samples_[--n_active_]);
-        }
-        threshold_ = violation_ > 0.0 ? violation_ : std::numeric_limits<double>::infinity();
-        return true;
+    void shuffle(std::int64_t* items, std::int64_t count) {
+        for (std::int64_t a = 0; a + 1 < count; ++a)
+            std::swap(items[a], items[a + static_cast<std::int64_t>(random_.below(count - a))]);
     }
 
-    Buffer<std::int64_t> samples_;  // the active ones come first
+    // A random order of the places of the active samples: of chunks of neighbours, and of the samples of a chunk.
+    void draw_order() {
+        const std::int64_t n_chunks = (n_active_ + chunk_ - 1) / chunk_;
+        std::iota(chunks_.data(), chunks_.data() + n_chunks, std::int64_t(0));
+        shuffle(chunks_.data(), n_chunks);
+        std::int64_t* next = order_.data();
+        for (std::int64_t c = 0; c < n_chunks; ++c) {
+            const std::int64_t first = chunks_[c] * chunk_, count = std::min(chunk_, n_active_ - first);
+            std::iota(next, next + count, first);
+            shuffle(next, count);
+            next += count;
+        }
+    }
+
+    // Visit each active sample once. False if the time ran out before.
+    bool epoch(const Deadline& deadline) {
+        draw_order();
+        gaps_ = violation_ = 0.0;
+        bool complete = true;
+        for (std::int64_t step = 0; step < n_active_ && complete; ++step) {
+            if (step + announced_ahead < n_active_) self().announce(samples_[order_[step + announced_ahead]]);
+            if (step + rows_ahead < n_active_) self().prefetch(samples_[order_[step + rows_ahead]]);
+            std::int64_t& sample = samples_[order_[step]];
+            if (!self().take_step(sample)) sample = settled;
+            complete = (step + 1) % steps_between_looks_at_the_clock != 0 || !deadline.passed();
+        }
+        n_active_ = std::remove(samples_.data(), samples_.data() + n_active_, settled) - samples_.data();
+        threshold_ = violation_ > 0.0 ? violation_ : std::numeric_limits<double>::infinity();
+        return complete;
+    }
+
+    Buffer<std::int64_t> samples_;  // the active ones, in the order of the training set
+    Buffer<std::int64_t> order_;    // places in `samples_`
     std::int64_t n_active_;
+    const std::int64_t chunk_;  // samples of a chunk
+    Buffer<std::int64_t> chunks_;
     double last_gap_of_all_ = 0.0;
     Random random_;
 };

@@ -64,6 +64,14 @@ inline double square_of_row(const CsrView<S, I>& X, std::int64_t i) {
     return sum;
 }
 
+// Ask for what `prefetch_row` reads.
+template <class S>
+inline void announce_row(const DenseView<S>&, std::int64_t) {}
+template <class S, class I>
+inline void announce_row(const CsrView<S, I>& X, std::int64_t i) {
+    __builtin_prefetch(X.starts + i);
+}
+
 // Ask for a row that will be read soon.
 template <class S>
 inline void prefetch_row(const DenseView<S>& X, std::int64_t i) {
@@ -84,8 +92,7 @@ class Parts {
 public:
     static constexpr int most = 16;  // also the most threads that one machine can use
     static constexpr std::int64_t values_worth_a_part = 1 << 15;
-    static constexpr std::int64_t values_worth_threads =
-        1 << 20;                                       // a pass over fewer takes less time than a busy core takes to join
+    static constexpr std::int64_t values_worth_threads = 1 << 18;  // a pass over fewer takes less time than a core takes to join
     static constexpr std::int64_t values_per_sum = 4;  // a part has a sum of its own for each column: it must be worth it
 
     Parts(std::int64_t n_rows, std::int64_t values, std::int64_t columns) {

@@ -3,10 +3,10 @@
 Measured, passes over the data to a relative gap of 1e-3 (hinge, squared hinge), C = 1, by descent and by newton:
 
     set                          rows x columns     stored per row     descent        newton
-    newsgroups20, one class      11314 x 130108     149                14,   9        85,  51
-    synthetic text               200k x 100k        50                 17,  18        49,  34
-    a9a                          32561 x 123        14                 45,  98        19,  10
-    covtype                      464809 x 54        54 (dense)         39,  58        9,   13
+    newsgroups20, one class      11314 x 130108     149                13,   7        80,  45
+    synthetic text               200k x 100k        50                 12,  14        48,  34
+    a9a                          32561 x 123        14                 57, 180        13,   9
+    covtype                      464809 x 54        54 (dense)         51, 107        8,   8
 """
 
 from __future__ import annotations
