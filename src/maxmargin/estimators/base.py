@@ -326,14 +326,14 @@ class KernelMachine(ShownInNotebooks, Portable, CallbackSupportMixin, NestedPara
         backend = make_backend(self.backend)
         with backend.session(len(support) * len(samples)):
             sums = backend.weighted_sums(self.kernel_, support, samples, weights, groups)
-            if lost is not None and lost.any():
+            if lost is not None:
                 again = self.kernel_.samples(queries[lost].astype(np.float64))
                 sums[:, :, lost] = backend.weighted_sums(self.kernel_, support, again, weights, groups)
         return sums
 
     def _lost_in_float32(self, queries: Samples, support: Samples, weights: NDArray[np.float64]) -> NDArray[np.bool_] | None:
         """Which float32 queries have to be answered in float64: all, if features or coefficients are too large; else those for
-        which distances from dot products (of CSR, or of many features) would lose too many digits. None if they are not float32.
+        which distances from dot products (of CSR, or of many features) would lose too many digits. None if no query has to.
 
         A squared distance from dot products is off by u (|x|^2 + |z|^2), so a value of the RBF kernel by gamma u (|x|^2 + |z|^2)
         exp(-gamma |x - z|^2). As |x - z| is at least the difference of the norms, that is at most u (2 t + sqrt(t) + 1) with t =
@@ -342,19 +342,20 @@ class KernelMachine(ShownInNotebooks, Portable, CallbackSupportMixin, NestedPara
         square, value = self._reach(queries)
         if queries.dtype != np.float32 or not self.kernel_.named:
             return None
-        everyone = np.ones(len(queries), dtype=np.bool_)
-        square, value = np.maximum((square, value), self._reach(support))
-        error = FLOAT32_ENTRY * value * float(np.linalg.norm(weights))
-        if max(square, value) > LARGEST_IN_FLOAT32 or error > self.tol:
-            return everyone
+        largest_square, largest_value = self._reach(support)
+        error = FLOAT32_ENTRY * max(value, largest_value) * float(np.linalg.norm(weights))
+        if max(square, largest_square, value, largest_value) > LARGEST_IN_FLOAT32 or error > self.tol:
+            return np.ones(len(queries), dtype=np.bool_)
         if not self.kernel_.shift_invariant or (not queries.sparse and queries.shape[1] <= FEW_FEATURES_IN_FLOAT32):
-            return ~everyone
+            return None
         gamma, norms = float(getattr(self.kernel_, "gamma", 1.0)), queries.squared_norms()
         if self.kernel_.name == RBF.name:
-            lost = 2.0 * gamma * norms + np.sqrt(gamma * norms) + 1.0
+            t = gamma * norms
+            bound = 2.0 * t + np.sqrt(t) + 1.0
         else:
-            lost = gamma * np.maximum(norms, support.squared_norms().max(initial=0.0))
-        return np.asarray(FLOAT32_ENTRY * lost > MOST_LOST)
+            bound = gamma * np.maximum(norms, support.squared_norms().max(initial=0.0))
+        lost = bound > MOST_LOST / FLOAT32_ENTRY
+        return lost if lost.any() else None
 
     def _support(self) -> Samples:
         """The support vectors as samples."""
