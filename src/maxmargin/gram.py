@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections import OrderedDict
 from copy import copy
 from functools import cached_property
+from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -427,12 +428,14 @@ def sums_by_blocks(
     kernel: Kernel, support: Samples, queries: Samples, weights: Matrix, groups: NDArray[np.integer]
 ) -> NDArray[np.float64]:
     """sums[g, m, q] = sum of weights[m, s] k(query_q, support_s) over the support vectors s of group g, by blocks."""
-    ends = np.concatenate([[0], np.cumsum(groups)])
     sums = np.empty((len(groups), len(weights), len(queries)))
     for start in range(0, len(queries), QUERIES_AT_ONCE):
         some = np.arange(start, min(start + QUERIES_AT_ONCE, len(queries)))
-        K = queries.take(some).block(kernel, support)
-        for g in range(len(groups)):
-            inside = slice(ends[g], ends[g + 1])
-            sums[g, :, start : start + len(some)] = weights[:, inside] @ K[:, inside].T
+        sums[:, :, start : start + len(some)] = sums_of_groups(queries.take(some).block(kernel, support), weights, groups)
     return sums
+
+
+def sums_of_groups(K: Matrix, weights: Matrix, groups: NDArray[np.integer]) -> NDArray[np.float64]:
+    """The same sums from the kernel matrix K of queries and support vectors."""
+    ends = [0, *accumulate(groups.tolist())]
+    return np.stack([weights[:, first:last] @ K[:, first:last].T for first, last in pairwise(ends)])

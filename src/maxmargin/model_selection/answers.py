@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 
 from maxmargin.backends import Backend
+from maxmargin.gram import Gram, sums_of_groups
 from maxmargin.kernels import Kernel
 from maxmargin.multiclass import choose_class, gather_coefficients, one_vs_rest_scores, pair_decisions
 from maxmargin.samples import Samples
@@ -17,8 +18,8 @@ from maxmargin.tasks import ClassificationTask, RegressionTask
 from maxmargin.training import Outcome
 
 Vector = NDArray[np.float64]
-#: A function from a fold, its trained machines, the kernel, the samples in the order of the kernel matrix, and the backend
-Answer = Callable[[Any, Sequence[Outcome], Kernel, Samples, Backend], "Answers"]
+#: A function from a fold, its trained machines, the kernel matrix, its kernel and samples, and the backend
+Answer = Callable[[Any, Sequence[Outcome], Gram, Kernel, Samples, Backend], "Answers"]
 
 
 class Answers(BaseEstimator):  # type: ignore[misc]
@@ -61,7 +62,7 @@ def class_answers(classes: NDArray[Any]) -> Answer:
     """Answers of classifiers with these classes."""
 
     def answer(
-        fold: ClassificationTask, outcomes: Sequence[Outcome], kernel: Kernel, samples: Samples, backend: Backend
+        fold: ClassificationTask, outcomes: Sequence[Outcome], gram: Gram, kernel: Kernel, samples: Samples, backend: Backend
     ) -> ClassAnswers:
         assert fold.held_out is not None
         biases = np.array([one.proof.bias for one in outcomes])
@@ -69,9 +70,13 @@ def class_answers(classes: NDArray[Any]) -> Answer:
         if one_vs_one:  # a machine saw the samples of two classes only
             edges = fold.by_class.edges
             support, weights = gather_coefficients(fold.by_class.plan, [one.solution.beta for one in outcomes], edges, "ovo")
-            sizes = np.diff(np.searchsorted(support, edges))
-            asked = samples.take(np.flatnonzero(fold.held_out))
-            decisions = pair_decisions(backend.weighted_sums(kernel, samples.take(support), asked, weights, sizes), biases)
+            support, asked = support.astype(np.int32), np.flatnonzero(fold.held_out).astype(np.int32)
+            sizes = fold.by_class.count(support)
+            if gram.is_tile:  # the kernel matrix is in memory
+                sums = sums_of_groups(gram.in_float64().block(asked, support), weights, sizes)
+            else:
+                sums = backend.weighted_sums(kernel, samples.take(support), samples.take(asked), weights, sizes)
+            decisions = pair_decisions(sums, biases)
         else:
             decisions = np.stack([_values(one)[fold.held_out] for one in outcomes], axis=1) + biases
             if len(classes) > 2:  # a class whose samples are all held out is never predicted
@@ -85,7 +90,7 @@ def class_answers(classes: NDArray[Any]) -> Answer:
 
 
 def value_answers(
-    fold: RegressionTask, outcomes: Sequence[Outcome], kernel: Kernel, samples: Samples, backend: Backend
+    fold: RegressionTask, outcomes: Sequence[Outcome], gram: Gram, kernel: Kernel, samples: Samples, backend: Backend
 ) -> ValueAnswers:
     """Answers of a regression."""
     assert fold.held_out is not None

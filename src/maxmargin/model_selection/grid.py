@@ -183,7 +183,7 @@ class Grid:
             if trouble and control.ended() is not None:  # the fit was ended early
                 return
             fitted = time.perf_counter()
-            answers = self.answer(task, outcomes, self.kernels[k], self.samples, self.backend)
+            answers = self.answer(task, outcomes, gram, self.kernels[k], self.samples, self.backend)
             assert task.held_out is not None
             scores = self.score(answers, task.held_out)
             proofs = [one.proof for one in outcomes]
