@@ -308,6 +308,20 @@ def test_regression_on_empty_rows(regression, solver, fit_intercept, loss):
     assert not model.coef_.any()
 
 
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+def test_a_bias_costs_descent_few_passes(loss):
+    """A column that all samples share must not couple their steps."""
+    X, random = sp.random(3000, 8000, density=0.005, format="csr", random_state=0), np.random.default_rng(0)
+    scores = X @ random.standard_normal(8000)
+    y = scores + 0.3 * scores.std() * random.standard_normal(3000) > 0.0
+    free, regularised, none = (
+        LinearSVC(loss=loss, fit_intercept=bias, solver="descent", gap_tol=1e-4).fit(X, y).n_passes_
+        for bias in (True, "regularized", False)
+    )
+    assert free < 2.0 * none
+    assert regularised < 1.5 * none
+
+
 # --- probabilities ----------------------------------------------------------------------------------------------------
 
 
