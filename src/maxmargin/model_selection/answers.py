@@ -70,10 +70,9 @@ def class_answers(classes: NDArray[Any]) -> Answer:
         if one_vs_one:  # a machine saw the samples of two classes only
             edges = fold.by_class.edges
             support, weights = gather_coefficients(fold.by_class.plan, [one.solution.beta for one in outcomes], edges, "ovo")
-            support, asked = support.astype(np.int32), np.flatnonzero(fold.held_out).astype(np.int32)
-            sizes = fold.by_class.count(support)
+            sizes, asked = fold.by_class.count(support), np.flatnonzero(fold.held_out).astype(np.int32)
             if gram.is_tile:  # the kernel matrix is in memory
-                sums = sums_of_groups(gram.in_float64().block(asked, support), weights, sizes)
+                sums = sums_of_groups(gram.in_float64().block(asked, support.astype(np.int32)), weights, sizes)
             else:
                 sums = backend.weighted_sums(kernel, samples.take(support), samples.take(asked), weights, sizes)
             decisions = pair_decisions(sums, biases)
