@@ -234,6 +234,7 @@ def test_scaling_keeps_the_sparse_format(run):
     ("content", "line", "reason"),
     [
         ("-1 1\n", 1, "it must begin with the line x"),
+        ("\ufeff", 1, "it must begin with the line x"),
         ("y\n-1 1\n0 1\n", 4, "it must begin with the line x, after the three lines of a target"),
         ("y\n-1 1\n0\nx\n-1 1\n", 3, "'0' is not 2 finite numbers"),
         ("y\n-1 1\n0 1\nx\n", 5, "'' is not 2 finite numbers"),

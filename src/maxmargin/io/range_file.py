@@ -68,7 +68,7 @@ def write_ranges(ranges: Ranges, path: FilePath) -> None:
 
 def read_ranges(path: FilePath) -> Ranges:
     """Read a file that `write_ranges` or svm-scale wrote."""
-    lines = decode(read_bytes(path), path, "utf-8").splitlines()
+    lines = decode(read_bytes(path), path, "utf-8").splitlines() or [""]
     target, start = None, 0
     if lines[0].strip() == "y":
         target, start = TargetRange(*_numbers(lines, 1, 2, path), *_numbers(lines, 2, 2, path)), 3
