@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from contextlib import contextmanager
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -32,6 +33,7 @@ from maxmargin.cluster import passes
 from maxmargin.cluster.kept import KeptRows, Message, MissingRowsError
 from maxmargin.cluster.piece import Arrangement
 from maxmargin.cluster.rows import load_partition
+from maxmargin.cluster.team import Team
 from maxmargin.formulations import classification_problem, make_loss
 from maxmargin.io import open_rows
 from maxmargin.kernels import RBF
@@ -412,10 +414,10 @@ def workers_in_processes(address, count):
 def mortal_workers():
     with (
         distributed.LocalCluster(n_workers=0, processes=False, protocol="tcp://", dashboard_address=":0") as cluster,
-        workers_in_processes(cluster.scheduler_address, 4) as processes,
+        workers_in_processes(cluster.scheduler_address, 5) as processes,
         distributed.Client(cluster, set_as_default=False) as own_client,
     ):
-        own_client.wait_for_workers(4)
+        own_client.wait_for_workers(5)
         yield own_client, {own_client.run(os.getpid)[worker]: worker for worker in own_client.nthreads()}, processes
 
 
@@ -441,6 +443,23 @@ def test_a_worker_that_dies_changes_no_result(mortal_workers):
     y = score > 0.0
     with a_worker_killed_in(1, mortal_workers) as (_, _, kill):
         there = SVC(C=3.0, gap_tol=1e-5, callbacks=[kill]).fit(parted(X, 8), parted(y, 8))
+    require_equal(SVC(C=3.0, gap_tol=1e-5).fit(X, y), there, X)
+
+
+def test_a_worker_that_dies_with_its_answers_changes_no_result(mortal_workers, monkeypatch):
+    """It is killed after it has answered, and before the answers are here."""
+    X, score = data()
+    y, gather, gathered = score > 0.0, Team._gather, []
+    with a_worker_killed_in(1, mortal_workers) as (_, _, kill):
+
+        def killed_before(team, futures):
+            gathered.append(len(futures))
+            if len(gathered) == 5:
+                kill(SimpleNamespace(iteration=1))
+            return gather(team, futures)
+
+        monkeypatch.setattr(Team, "_gather", killed_before)
+        there = SVC(C=3.0, gap_tol=1e-5).fit(parted(X, 8), parted(y, 8))
     require_equal(SVC(C=3.0, gap_tol=1e-5).fit(X, y), there, X)
 
 

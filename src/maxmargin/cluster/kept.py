@@ -81,28 +81,24 @@ class Message(NamedTuple):
 
 
 class Sent:
-    """What all workers have got, within a budget of bytes: the numbers of rows."""
+    """The numbers of the rows that all workers have got, and how many bytes these have. It begins with a message that lets them
+    forget what they got before."""
 
     def __init__(self) -> None:
         self._numbers = np.empty(0, dtype=np.int64)
-        self._n_bytes = 0
-        self._forget = True
-
-    def forget(self) -> None:
-        """Send all rows again from now on."""
-        self.__init__()  # type: ignore[misc]
+        self._begins = True
+        self.n_bytes = 0
 
     def fresh(self, rows: Numbers) -> Numbers:
+        """Those rows that they have not got."""
         return np.setdiff1d(rows, self._numbers)
 
-    def note(self, fresh: Numbers, values: Any, budget: int) -> bool:
-        """Note what is sent to all workers; return whether they shall forget what they got before."""
-        forget, self._forget = self._forget, False
+    def note(self, fresh: Numbers, values: Any) -> bool:
+        """Note what is sent to all; return whether they shall forget what they got before."""
+        begins, self._begins = self._begins, False
         self._numbers = np.union1d(self._numbers, fresh)
-        self._n_bytes += size_of(values)
-        if self._n_bytes > budget:
-            self.forget()
-        return forget
+        self.n_bytes += size_of(values)
+        return begins
 
 
 def stacked(blocks: Sequence[Any]) -> Any:

@@ -89,12 +89,14 @@ class PartitionedRows:
         self.team.traffic.rows += len(rows)
         fresh = self._sent.fresh(rows)
         values = self.fetch(fresh)
-        forget = to_all and self._sent.note(fresh, values, self.budget)
+        forget = to_all and self._sent.note(fresh, values)
+        if self._sent.n_bytes > self.budget:
+            self.send_all_again()
         return Message(rows.astype(np.int32), fresh.astype(np.int32), values, forget)
 
     def send_all_again(self) -> None:
         """Assume that no worker has got any rows yet."""
-        self._sent.forget()
+        self._sent = Sent()
 
     def ask_about(
         self, verb: str, rows: NDArray[np.integer], more: Any, told: Sequence[tuple[Any, ...]], among: Sequence[int] | None = None

@@ -162,17 +162,31 @@ class Team:
         return self._gather(futures)
 
     def _gather(self, futures: dict[int, Any]) -> dict[int, Any]:
+        """The answers. A worker that dies now takes its answers along, and Dask would wait for ever until one of this address
+        computes them again; so workers are looked after, as in `_round`."""
         from distributed.scheduler import KilledWorker
 
-        try:
-            answers = self.client.gather(list(futures.values()))
-            return dict(zip(futures, answers, strict=True))
-        except (KilledWorker, CancelledError, OSError):
-            failed = [future.exception() for future in futures.values() if future.status == "error"]
-            if any(not isinstance(error, KilledWorker) for error in failed):
-                raise  # the question itself, not the worker
-            self._settle(futures)
-            return {}
+        patience = SECONDS_TO_LOOK
+        while futures:
+            try:
+                answers = self.client.sync(self._gathered, list(futures.values()), callback_timeout=patience)
+                return dict(zip(futures, answers, strict=True))
+            except TimeoutError:
+                patience *= 2.0  # the answers may be large
+                if gone := self._gone(futures):
+                    for i in gone:
+                        futures.pop(i).cancel()
+                    self._settle(gone)
+            except (KilledWorker, CancelledError, OSError):
+                failed = [future.exception() for future in futures.values() if future.status == "error"]
+                if any(not isinstance(error, KilledWorker) for error in failed):
+                    raise  # the question itself, not the worker
+                self._settle(futures)
+                return {}
+        return {}
+
+    async def _gathered(self, futures: list[Any]) -> Any:
+        return await self.client.gather(futures, asynchronous=True)
 
     def _gone(self, numbers: Any) -> list[int]:
         """Those objects that are no longer on the worker where they were."""
