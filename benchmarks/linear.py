@@ -9,12 +9,13 @@ them have; in regression the half-width of the tube is 0.1. What counts is measu
 contestant's weights, less the optimum, which a certificate of 1e-8 proves; relative to the optimum. (LIBLINEAR gives no duals, so
 a gap of its own cannot be computed.) Each contestant has a ladder of its own tolerances; its time is that of the fastest rung
 whose model is close enough. Contestants run by turns in fresh processes; `seconds` is the fit alone, with the data in memory in
-the form that the contestant likes best. A contestant whose ladder takes longer than --limit is stopped, and the rungs that it has
-climbed count; where it has not reached a gap, the limit stands for its time.
+the form that the contestant likes best. A contestant is stopped at a rung that takes longer than --limit; where it has not
+reached a gap by then, the limit is a lower bound of its time. One whose whole ladder does not reach a gap has no time for it.
 """
 
 import json
 import math
+import signal
 import subprocess
 import sys
 import threading
@@ -219,19 +220,23 @@ def measure(name: str, who: str, loss: str, options: Any) -> Iterator[dict[str, 
             break
 
 
-def in_turn(name: str, who: str, loss: str, options: Any, optimum: float) -> list[dict[str, Any]]:
-    """The rungs that the contestant climbs within the limit, which begins when the data are in memory."""
+def in_turn(name: str, who: str, loss: str, options: Any, optimum: float) -> tuple[list[dict[str, Any]], bool]:
+    """The rungs that the contestant climbs, each within the limit, and whether it was stopped there."""
     command = [sys.executable, "-m", "benchmarks.linear", "--one", name, who, "--losses", loss, "--rows", str(options.rows)]
     command += ["--optimum", str(optimum), *(["--data", str(options.data.resolve())] if options.data else [])]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as run:
         assert run.stdout is not None
-        run.stdout.readline()
-        timer = threading.Timer(options.limit, run.kill)
-        if who != "optimum":
+        run.stdout.readline()  # the data are in memory
+        rungs: list[dict[str, Any]] = []
+        while True:
+            timer = threading.Timer(options.limit if who != "optimum" else threading.TIMEOUT_MAX, run.kill)
             timer.start()
-        rungs = [json.loads(line) for line in run.stdout]
-        timer.cancel()
-    return rungs
+            line = run.stdout.readline()
+            timer.cancel()
+            if not line:
+                break
+            rungs.append(json.loads(line))
+    return rungs, run.returncode == -signal.SIGKILL
 
 
 def proven_optimum(name: str, loss: str, options: Any) -> float:
@@ -239,7 +244,7 @@ def proven_optimum(name: str, loss: str, options: Any) -> float:
     known = json.loads(options.optima.read_text()) if options.optima and options.optima.exists() else {}
     key = f"{name} {loss}" + (f" {options.rows}" if name in MADE else "")
     if key not in known:
-        known[key] = in_turn(name, "optimum", loss, options, 0.0)[0]["primal"]
+        known[key] = in_turn(name, "optimum", loss, options, 0.0)[0][0]["primal"]
         if options.optima:
             options.optima.write_text(json.dumps(known))
     return float(known[key])
@@ -261,7 +266,7 @@ def main() -> None:
     options_parser = parser("benchmarks.linear", __doc__, CONTESTANTS)
     options_parser.add_argument("--losses", nargs="+", choices=("hinge", "squared_hinge"), default=["hinge", "squared_hinge"])
     options_parser.add_argument("--rows", type=int, default=2_000_000, help="rows of the sets that are made (default 2 million)")
-    options_parser.add_argument("--limit", type=float, default=600.0, help="seconds for the ladder of a contestant (default 600)")
+    options_parser.add_argument("--limit", type=float, default=600.0, help="seconds for a rung of a contestant (default 600)")
     options_parser.add_argument("--optima", type=Path, help="JSON file that keeps the optima which were proven")
     options_parser.add_argument("--optimum", type=float, default=0.0, help="the proven optimum, for --one")
     options = options_parser.parse_args()
@@ -273,24 +278,28 @@ def main() -> None:
     for name, loss in product(options.sets or SETS, options.losses):
         optimum = proven_optimum(name, loss, options)
         table: dict[str, dict[float, float]] = {}
+        at_least: dict[str, float] = {}  # the time of a gap that was not reached
         for who in options.contestants:
             if not takes_part(who, name, loss):
                 continue
-            rungs = in_turn(name, who, loss, options, optimum)
+            rungs, stopped = in_turn(name, who, loss, options, optimum)
             table[who] = {gap: seconds_to(rungs, optimum, gap) for gap in GAPS}
+            at_least[who] = options.limit if stopped else math.inf
             passes = f"  passes of the rungs {[round(rung['passes'], 1) for rung in rungs]}" if who == "maxmargin" else ""
             times = "  ".join(f"{gap:g}: {table[who][gap]:8.3f} s" for gap in GAPS)
             print(f"{name:20} {loss:14} {who:20} {times}{passes}", flush=True)
         for gap in GAPS:
             ours = table.get("maxmargin", {}).get(gap, math.inf)
-            others = [times[gap] for who, times in table.items() if who not in ("maxmargin", "snapml")]
-            snapml = table.get("snapml", {}).get(gap, math.inf)
-            best = min(others, default=math.inf)
-            for peer, seconds in (("the best other", min(best, options.limit) if others else best), ("snapml", snapml)):
+            for peer, names in (
+                ("the best other", [who for who in table if who not in ("maxmargin", "snapml")]),
+                ("snapml", ["snapml"]),
+            ):
+                reached = min((table[who][gap] for who in names if who in table), default=math.inf)
+                seconds = min([reached, *(at_least[who] for who in names if who in table)])
                 if math.isfinite(ours) and math.isfinite(seconds):
                     ratios.setdefault((peer, gap), []).append(seconds / ours)
-                    at_least = "at least " if peer != "snapml" and math.isinf(best) else ""
-                    print(f"{name:20} {loss:14} {gap:g}: {peer} / maxmargin {at_least}{seconds / ours:.2f}", flush=True)
+                    bound = "at least " if seconds < reached else ""
+                    print(f"{name:20} {loss:14} {gap:g}: {peer} / maxmargin {bound}{seconds / ours:.2f}", flush=True)
     for (peer, gap), found in ratios.items():
         mean = math.exp(sum(map(math.log, found)) / len(found))
         print(f"{gap:g}: {peer} / maxmargin, geometric mean {mean:.2f} over {len(found)}, least {min(found):.2f}")
