@@ -2,6 +2,7 @@
 
     backend     which data and kernels it takes, and what is missing where it cannot run
     packing     samples on a device
+    rows        samples that are on a device already
     engine      the contract: kernel sums, kernel values, and a solver of tiles
     solver      tiles solved in rounds, by steps that an engine makes
     card        the engine of a card: our CUDA C++ (sources/*.cu), compiled at run time (compiler) and launched (program)
