@@ -8,6 +8,7 @@ anywhere.
 
 import importlib.util
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -44,6 +45,7 @@ def problem(case: Case, data: Path | None) -> Problem:
     return Problem(in_container(X, case.layout), y, in_container(X_test, case.layout), found.y_test, C, gamma)
 
 
+@lru_cache(maxsize=1)  # the growth of a fit with the rows asks for the same set again
 def stored(name: str, data: Path | None) -> Problem | None:
     """The set with this name in the data folder. ``mnist-parity`` is mnist with two classes, the even and the odd digits;
     ``covtype-seven`` is covtype with all its classes, of which its loader makes two."""

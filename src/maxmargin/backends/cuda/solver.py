@@ -75,9 +75,10 @@ class DeviceSolver(InnerSolver):
         the tolerance. `groups` is the number of sums to keep; with two, the second group begins at `split`."""
 
     def solve(self, tile: DeviceTile, part: Part, tolerance: float, limit: Limit) -> TileResult:
-        if len(tile) <= MOST_ON_HOST:
-            return NativeSolver().solve(tile.to_array(), part, tolerance, limit)
         problem = replace(part.problem, shift=None)  # the diagonal of the tile has it
+        one_round = tolerance >= REDUCTION * problem.violation(part.beta, part.gradient)
+        if len(tile) <= MOST_ON_HOST or one_round:
+            return self._minimise(tile, part, tolerance, limit)
         point = DevicePoint(problem, tile, *(upload(vector, self._device) for vector in (part.beta, part.gradient)))
         end = time.perf_counter() + limit.seconds
         n_steps, lowest_curvature = 0, 0.0

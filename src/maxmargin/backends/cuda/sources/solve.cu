@@ -295,7 +295,7 @@ __global__ void __launch_bounds__(THREADS) solve_tiles(const Tile* tiles, double
                 const T diagonals = static_cast<T>(i.diagonal) + diagonal[e];
                 const float met = static_cast<float>(diagonals - T(2) * K_i[e]);
                 const float floor = CURVATURE_FLOOR * fmaxf(static_cast<float>(diagonals), 0.0f) + LEAST_CURVATURE;
-                const float gain = excess * (excess / fmaxf(met, floor));
+                const float gain = excess * __fdividef(excess, fmaxf(met, floor));
                 if (b[e] > l[e] && excess > 0.0f && -gain < mine.low) {
                     mine.low = -gain, mine.k = begin + e, mine.diagonal = diagonal[e];
                     mine.gradient = g[e], mine.room = b[e] - l[e], mine.behind = u[e] - b[e];
