@@ -129,3 +129,22 @@ def test_a_model_in_kind_can_be_saved(tensor, tmp_path):
     np.testing.assert_allclose(
         maxmargin.load(tmp_path / "model.maxmargin").decision_function(X), on_host(model.decision_function(tensor(X))), atol=1e-9
     )
+
+
+def test_many_rows_of_numpy_go_to_the_card_at_once(tensor, monkeypatch):
+    from maxmargin.backends.cuda.rows import DeviceRows
+
+    expected = SVC(backend="cuda").fit(X, y)
+    monkeypatch.setattr(arrays, "LARGE", 1)
+    monkeypatch.setattr("maxmargin.samples.DenseSamples.variance", lambda *_: pytest.fail("the host looks at all values"))
+    looked = []
+    validated = DeviceRows.is_finite
+    monkeypatch.setattr(DeviceRows, "is_finite", lambda rows: looked.append(rows) or validated(rows))
+    model = SVC(backend="cuda").fit(X, y)
+    assert len(looked) == 1
+    np.testing.assert_allclose(model.certificate_.dual, expected.certificate_.dual, rtol=1e-3)
+    np.testing.assert_allclose(model.decision_function(X), expected.decision_function(X), atol=0.01)
+    assert type(model.decision_function(X)) is np.ndarray
+    assert len(looked) == 4
+    with pytest.raises(ValueError, match="NaN"):
+        model.predict(np.where(np.arange(4) == 2, np.nan, X))

@@ -3,7 +3,9 @@
 An array counts as one of another library if scikit-learn's array API dispatch is on, or if it lies on a card. A fit on it leaves
 attributes of its namespace on its device, as scikit-learn's own estimators do (`classes_` stays a NumPy array), and answers are
 of the same kind. The model with NumPy's attributes, which computes them, is kept beside them. The rows of an array on a card stay
-there if the machine is trained there; labels, weights and support vectors come to the host.
+there if the machine is trained there; labels, weights and support vectors come to the host. Large arrays of NumPy's go to the
+card before anything else where ``backend="cuda"`` is asked for, since even a look at all of their values takes longer on the
+host.
 """
 
 from __future__ import annotations
@@ -20,10 +22,13 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn import get_config
 
+from maxmargin.backends import make_backend
 from maxmargin.kernels import NamedKernel, make_kernel
+from maxmargin.solvers import FAST
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
+LARGE = 1 << 20  # values of an array of NumPy's that goes to the card at once
 CARDS = (2, 13)  # kinds of device in DLPack: memory of CUDA's, and managed memory
 
 
@@ -71,12 +76,11 @@ def fits_in_kind(fit: Method) -> Method:
     @wraps(fit)
     def fit_in_kind(self: Any, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
         vars(self).pop("_on_host", None)
-        kind = Kind.of(X)
-        if kind is None:
-            return fit(self, X, on_host(y), on_host(sample_weight))
-        rows = _taken(self, X)
+        kind, rows = Kind.of(X), _taken(self, X)
         with _device_of(rows):
             fit(self, rows, on_host(y), on_host(sample_weight))
+        if kind is None:
+            return self
         model = copy(self)
         for name, value in vars(model).items():
             if isinstance(value, np.ndarray) and name != "classes_":
@@ -92,16 +96,14 @@ def in_kind(method: Method) -> Method:
 
     @wraps(method)
     def answer_in_kind(self: Any, X: Any) -> Any:
-        kind, model = Kind.of(X), vars(self).get("_on_host")
-        if kind is None and model is None:
+        if type(X) is np.ndarray and self.backend != "cuda" and "_on_host" not in vars(self):  # the usual case, at once
             return method(self, X)
+        kind, model = Kind.of(X), vars(self).get("_on_host", self)
         if get_config()["array_api_dispatch"]:
             _require_same(self, kind, method.__name__)
-        if model is None:
-            model = self
-        else:
+        if model is not self:
             vars(model).update(self.get_params(deep=False))
-        rows = X if kind is None else _taken(model, X)
+        rows = X if hasattr(model, "feature_names_in_") and kind is None else _taken(model, X)
         with _device_of(rows):
             answer = method(model, rows)
         return answer if kind is None else kind.given(answer)
@@ -120,15 +122,28 @@ def _require_same(model: Any, kind: Kind | None, method: str) -> None:
 
 
 def _taken(machine: Any, X: Any) -> Any:
-    """The rows of an array of another library: on their card, if the machine computes there, or on the host."""
-    if not is_on_card(X) or machine.backend not in ("auto", "cuda") or getattr(machine, "approximation", None) is not None:
+    """The rows of an array: on a card, if the machine computes there and they are there or many; else on the host."""
+    if isinstance(X, np.ndarray):
+        floats = X.ndim == 2 and X.dtype in (np.float32, np.float64)
+        goes = machine.backend == "cuda" and floats and X.size >= LARGE and _takes_rows_on_card(machine)
+    elif not hasattr(X, "__dlpack__"):
+        return X
+    else:
+        goes = is_on_card(X) and machine.backend in ("auto", "cuda") and _takes_rows_on_card(machine)
+    if not goes:
         return on_host(X)
-    kernel = make_kernel(machine.kernel)
-    if not isinstance(kernel, NamedKernel) or kernel.explicit:
-        return on_host(X)
+    if isinstance(X, np.ndarray):
+        return make_backend("cuda").placed(X)
     from maxmargin.backends.cuda.rows import DeviceRows
 
     return DeviceRows.of(X)
+
+
+def _takes_rows_on_card(machine: Any) -> bool:
+    if getattr(machine, "approximation", None) is not None or machine.solver not in ("auto", FAST.name):
+        return False
+    kernel = make_kernel(machine.kernel)
+    return isinstance(kernel, NamedKernel) and not kernel.explicit
 
 
 def _device_of(rows: Any) -> Any:
