@@ -37,6 +37,9 @@ def test_every_part_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     assert step["microseconds"] > 0.0
     assert {line["dtype"] for line in by_part["passes"]} == {"float32", "float64"}
     growth = ("--parts", "growth", "--sets", "moons", "--sizes", "100", "300", "--backends", "cuda", "native")
+    run(monkeypatch, "--parts", "fits", "--sets", "breast_cancer", "--repeats", "0")  # the first fit counts
+    once = json.loads(capsys.readouterr().out)
+    assert once["fit"] == once["first"]
     run(monkeypatch, *growth, "--json", str(file), "--plot", str(plot))
     lines = [json.loads(line) for line in file.read_text().splitlines()]
     assert sorted((line["rows"], line["backend"]) for line in lines) == [
