@@ -80,7 +80,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--sizes", nargs="+", type=int, metavar="ROWS", default=list(SIZES), help="rows, for the growth")
     parser.add_argument("--variables", nargs="+", type=int, default=list(VARIABLES), help="of a tile, for the steps")
     parser.add_argument("--scale", type=float, default=1.0, help="factor on the support vectors and rows of the passes")
-    parser.add_argument("--repeats", type=int, default=3, help="fits and calls after the first, of which the best counts (default 3)")
+    parser.add_argument("--repeats", type=int, default=3, help="fits after the first, of which the best counts (default 3)")
     parser.add_argument("--patience", type=float, default=20, help="do not repeat fits slower than this many seconds")
     parser.add_argument("--seconds", type=float, default=np.inf, help="begin no measurement after so many seconds")
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
