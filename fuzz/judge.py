@@ -54,7 +54,7 @@ def judge_error(error: Exception, problem: Problem) -> list[Finding]:
         return [Finding("EXCEPTION", name, f"{text} (raised at {_where(error)})")]
     if not _is_ours(error) or not str(error).strip() or "\n" in str(error).strip() or len(str(error)) > LONGEST_MESSAGE:
         return [Finding("EXCEPTION", f"unclear {name}", f"{text} (raised at {_where(error)})")]
-    if harm(problem) is None:
+    if harm(problem) is None and not _is_beyond_backend(error):
         return [Finding("EXCEPTION", f"refused: {_first_words(str(error))}", f"harmless input is refused: {text}")]
     return []
 
@@ -72,6 +72,11 @@ def _is_ours(error: Exception) -> bool:
     """Whether the library, or the validation of scikit-learn that it uses, raised the error on purpose."""
     name = _frames(error)[-1].filename.replace("\\", "/")
     return "/maxmargin/" in name or "/sklearn/" in name
+
+
+def _is_beyond_backend(error: Exception) -> bool:
+    """Whether a backend says that it does not take such a kernel or container, which its documentation says too."""
+    return str(error).startswith("backend='cuda'")
 
 
 def _first_words(text: str) -> str:

@@ -174,12 +174,11 @@ def test_a_point_answers_as_that_of_the_host(name):
 # --- tiles ------------------------------------------------------------------------------------------------------------
 
 
-@needs_card
 @pytest.mark.parametrize("name", ["hinge", "no intercept", "squared hinge", "rounded hinge", "two groups"])
-@pytest.mark.parametrize("n", [2, 60, 1500, 2500])
+@pytest.mark.parametrize("n", [2, 60, 1500, pytest.param(2500, marks=needs_card)])
 @pytest.mark.parametrize("dtype", [FLOAT32, FLOAT64], ids=str)
-def test_a_tile_is_solved_on_the_card(name, n, dtype, monkeypatch):
-    monkeypatch.setattr("maxmargin.backends.cuda.card.MOST_ON_HOST", 0)
+def test_a_tile_is_solved_on_the_device(name, n, dtype, monkeypatch):
+    monkeypatch.setattr("maxmargin.backends.cuda.solver.MOST_ON_HOST", 0)
     X, *_ = make_data(n)
     problem = make_problems(n)[name] if n > 5 else DualProblem(np.array([-1.0, 1.0]), np.array([0.0, -1.0]), np.array([1.0, 0.0]))
     gram = make_device_backend().gram(RBF(gamma=0.2), DenseSamples(X), dtype, 0, (0, n))
@@ -198,6 +197,20 @@ def test_a_tile_is_solved_on_the_card(name, n, dtype, monkeypatch):
     again = part.beta @ gram.block(everything, everything).astype(np.float64) + problem.linear
     again += 0.0 if problem.shift is None else problem.shift * part.beta
     assert problem.violation(part.beta, again) <= (2e-4 if dtype == FLOAT32 else 1.001e-4)
+
+
+def test_the_last_steps_are_made_over_few_variables(monkeypatch):
+    n, sizes = 3000, []
+    gram = make_device_backend().gram(RBF(gamma=0.2), DenseSamples(make_data(n)[0]), FLOAT32, 0, (0, n))
+    solver, problem = make_device_backend().inner, make_problems(n)["hinge"]
+    monkeypatch.setattr("maxmargin.backends.cuda.solver.MOST_ON_HOST", 0)
+    minimise = solver._minimise
+    monkeypatch.setattr(solver, "_minimise", lambda tile, *told: sizes.append(len(tile)) or minimise(tile, *told))
+    part = Part(problem, np.zeros(n), problem.linear.copy())
+    solver.solve(gram.tile(np.arange(n, dtype=np.int32)), part, 1e-3, Limit(300_000))
+    assert sizes[0] == n
+    assert 0 < sizes[-1] < n / 2
+    assert problem.violation(part.beta, part.gradient) <= 1e-3
 
 
 # --- machines ---------------------------------------------------------------------------------------------------------

@@ -243,6 +243,8 @@ def test_errors_are_judged() -> None:
     assert not judge.judge_error(clear, huge)
     assert [one.kind for one in judge.judge_error(clear, fine)] == ["EXCEPTION"]
     assert judge.judge_error(raised(lambda: [][1]), huge)[0].check == "IndexError"
+    beyond = ValueError("backend='cuda' has no kernel 'callable'").with_traceback(clear.__traceback__)
+    assert not judge.judge_error(beyond, fine)
     assert judge.judge_error(raised(lambda: np.zeros(0).min()), huge)[0].check == "unclear ValueError"
 
 

@@ -46,6 +46,8 @@ class Samples(ABC):
     stored: bool = False
     #: Whether the rows are sparse.
     sparse: bool = False
+    #: The backend where the rows are.
+    home: str = "auto"
 
     def __init__(self, X: Any, index: Indices | None = None) -> None:
         self.X, self.index = X, index
@@ -158,11 +160,11 @@ class DenseSamples(Samples):
 
     def variance(self, weights: Vector | None) -> float:
         rows = self.rows
-        mean = _mean(rows.sum(axis=1, dtype=np.float64), weights, rows.shape[1])
+        mean = mean_of_entries(rows.sum(axis=1, dtype=np.float64), weights, rows.shape[1])
         deviations = np.subtract(rows, mean, dtype=np.float64)
         linear = deviations.sum(axis=1)
         square = np.square(deviations, out=deviations).sum(axis=1)
-        return _variance(linear, square, weights, rows.shape[1], self.largest_entry())
+        return variance_of_entries(linear, square, weights, rows.shape[1], self.largest_entry())
 
     def largest_entry(self) -> float:
         return _largest(self.X)
@@ -186,13 +188,13 @@ class CsrSamples(Samples):
     def variance(self, weights: Vector | None) -> float:
         rows = self.rows
         d = rows.shape[1]
-        mean = _mean(np.asarray(rows.sum(axis=1, dtype=np.float64)).ravel(), weights, d)
+        mean = mean_of_entries(np.asarray(rows.sum(axis=1, dtype=np.float64)).ravel(), weights, d)
         deviations, zeros = rows.data - mean, d - np.diff(rows.indptr)
         first, second = (
             sp.csr_array((some, rows.indices, rows.indptr), shape=rows.shape) for some in (deviations, deviations**2)
         )
         linear, square = first.sum(axis=1) - zeros * mean, second.sum(axis=1) + zeros * (mean * mean)
-        return _variance(linear, square, weights, d, self.largest_entry())
+        return variance_of_entries(linear, square, weights, d, self.largest_entry())
 
     def largest_entry(self) -> float:
         return _largest(self.X.data)
@@ -282,11 +284,12 @@ def _shares(n: int, weights: Vector | None) -> Vector:
     return np.full(n, 1.0 / n) if weights is None else weights / weights.sum()
 
 
-def _mean(sums: Vector, weights: Vector | None, d: int) -> float:
+def mean_of_entries(sums: Vector, weights: Vector | None, d: int) -> float:
+    """The mean of all entries, from the sums over the features of each sample."""
     return float(_shares(len(sums), weights) @ sums) / d
 
 
-def _variance(linear: Vector, square: Vector, weights: Vector | None, d: int, largest: float) -> float:
+def variance_of_entries(linear: Vector, square: Vector, weights: Vector | None, d: int, largest: float) -> float:
     """The variance from the sums, over the features of each sample, of the deviations from the mean and of their squares. The
     deviations correct what rounding has left of the mean, so that a large mean cancels no digits."""
     share = _shares(len(linear), weights)

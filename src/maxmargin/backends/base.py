@@ -118,6 +118,10 @@ class Backend(ABC):
     def gram(self, kernel: Kernel, samples: Samples, dtype: np.dtype[Any], cache_bytes: int, segments: tuple[int, ...]) -> Gram:
         """The kernel matrix of the samples, with its rows cut at `segments` (0, ..., n)."""
 
+    def placed(self, X: Matrix) -> Any:
+        """The rows of an array, where this backend computes."""
+        return X
+
     def prove_each(
         self, grams: Sequence[Gram], problems: Sequence[DualProblem], betas: Sequence[Vector], claims: Sequence[Vector]
     ) -> list[Proved] | None:

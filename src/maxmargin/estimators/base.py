@@ -141,6 +141,10 @@ class KernelMachine(ShownInNotebooks, Portable, CallbackSupportMixin, NestedPara
 
     # --- place, solve, certify ------------------------------------------------------------------------------------
 
+    def _backend_for(self, samples: Samples) -> Backend:
+        """The backend; by default the processor, and a card for samples that are there."""
+        return make_backend(samples.home if self.backend == "auto" else self.backend)
+
     def _choose_solver(self, task: Task) -> tuple[Choice, SolverOptions | None]:
         """The solver of the problems, and its options."""
         return FAST, None
@@ -152,7 +156,7 @@ class KernelMachine(ShownInNotebooks, Portable, CallbackSupportMixin, NestedPara
         fold, from these solutions."""
         on_cluster = isinstance(samples, cluster.PartitionedSamples)
         self.__dict__.pop("cluster_", None)
-        backend: Backend = cluster.ClusterBackend() if on_cluster else make_backend(self.backend)
+        backend = cluster.ClusterBackend() if on_cluster else self._backend_for(samples)
         choice, options = (FAST, None) if on_cluster else self._choose_solver(task)
         self.solver_, self.solver_reason_ = choice.name, choice.reason
         orders = task.orders if choice.goes_by_order else None
@@ -323,7 +327,7 @@ class KernelMachine(ShownInNotebooks, Portable, CallbackSupportMixin, NestedPara
             samples = self.kernel_.samples(queries)
         if linear:
             return np.asarray(queries @ self._linear_weights().T).T[None]
-        backend = make_backend(self.backend)
+        backend = self._backend_for(samples)
         with backend.session(len(support) * len(samples)):
             sums = backend.weighted_sums(self.kernel_, support, samples, weights, groups)
             if lost is not None:
@@ -367,7 +371,7 @@ class KernelMachine(ShownInNotebooks, Portable, CallbackSupportMixin, NestedPara
         if not (self.kernel_ if hasattr(self, "kernel_") else make_kernel(self.kernel)).explicit:
             raise AttributeError("coef_ is only available when using a linear kernel")
         check_is_fitted(self)
-        weights = self._linear_weights()
+        weights = vars(self).get("_on_host", self)._linear_weights()
         coefficients: Any = sp.csr_matrix(weights) if sp.issparse(self.dual_coef_) else weights
         values: Any = coefficients.data if sp.issparse(coefficients) else coefficients
         values.flags.writeable = False  # the array is computed anew each time, so a write to it would be lost
@@ -386,6 +390,7 @@ class KernelMachine(ShownInNotebooks, Portable, CallbackSupportMixin, NestedPara
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = not is_precomputed(self.kernel)
         tags.input_tags.pairwise = is_precomputed(self.kernel)
+        tags.array_api_support = True
         return tags
 
 

@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.cluster import by_partition
 from maxmargin.estimators import validation
+from maxmargin.estimators.arrays import fits_in_kind, in_kind
 from maxmargin.estimators.callback_tree import with_callbacks
 from maxmargin.estimators.probabilities import ProbabilisticMachine
 from maxmargin.estimators.scores import Classifier
@@ -25,6 +26,7 @@ class KernelClassifier(Classifier, ProbabilisticMachine):  # type: ignore[misc]
 
     multi_class = "ovo"
 
+    @fits_in_kind
     @with_callbacks  # type: ignore[untyped-decorator]
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Train the machine. Ctrl-C ends the fit: the model reached so far is kept with its certificate, and Ctrl-C is raised
@@ -46,6 +48,7 @@ class KernelClassifier(Classifier, ProbabilisticMachine):  # type: ignore[misc]
 
     # --- use ------------------------------------------------------------------------------------------------------
 
+    @in_kind
     @by_partition
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """The class of each sample, by the sign of the decision, the vote of the pairs, or the highest score."""
@@ -58,6 +61,7 @@ class KernelClassifier(Classifier, ProbabilisticMachine):  # type: ignore[misc]
         """The number of the predicted class, from the decisions of all machines."""
         return choose_class(decisions, len(self.classes_), self.multi_class, self.break_ties)
 
+    @in_kind
     @by_partition
     def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
         """The decision values: one per sample for two classes, else one per class or (one-vs-one) one per pair."""

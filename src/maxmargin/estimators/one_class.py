@@ -12,6 +12,7 @@ from sklearn.base import OutlierMixin
 from maxmargin.cluster import by_partition
 from maxmargin.control import Progress
 from maxmargin.estimators import validation
+from maxmargin.estimators.arrays import fits_in_kind, in_kind
 from maxmargin.estimators.base import KernelMachine
 from maxmargin.estimators.callback_tree import with_callbacks
 from maxmargin.estimators.names import AnyKernel, BackendName, CacheSize, FastSolverName, Gamma
@@ -88,6 +89,7 @@ class OneClassSVM(OutlierMixin, KernelMachine):  # type: ignore[misc]
     ) -> None:
         store_parameters(locals())
 
+    @fits_in_kind
     @with_callbacks  # type: ignore[untyped-decorator]
     def fit(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
         """Train the machine; y is ignored. Ctrl-C ends the fit, and the model reached so far is kept with its certificate."""
@@ -110,16 +112,19 @@ class OneClassSVM(OutlierMixin, KernelMachine):  # type: ignore[misc]
         super()._keep(samples, fitted, outcomes)
         self.n_iter_ = int(self.n_iter_[0])
 
+    @in_kind
     @by_partition
     def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
         """The signed distance from the plane, up to a factor: negative for outliers."""
         return np.asarray(self.score_samples(X) + self.intercept_[0])
 
+    @in_kind
     @by_partition
     def score_samples(self, X: ArrayLike) -> NDArray[np.float64]:
         """The decision without its offset."""
         return np.asarray(self._sums(X)[0, 0])
 
+    @in_kind
     @by_partition
     def predict(self, X: ArrayLike) -> NDArray[np.intp]:
         """1 for inliers, -1 for outliers."""

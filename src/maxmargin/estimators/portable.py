@@ -20,7 +20,7 @@ class Portable:
         """Write the fitted model to a file, which `maxmargin.load` reads without running any code (see `maxmargin.io.save`)."""
         from maxmargin.io import save
 
-        save(self, path)
+        save(vars(self).get("_on_host", self), path)
 
     def __getstate__(self) -> dict[str, Any]:
         """The attributes, with the status by its name: its value is a sentence, which may be worded differently in a later

@@ -28,6 +28,7 @@ from maxmargin.calibration import (
     triangular_work,
 )
 from maxmargin.estimators import validation
+from maxmargin.estimators.arrays import in_kind
 from maxmargin.estimators.base import SMALL, KernelMachine
 from maxmargin.formulations import DualProblem
 from maxmargin.gram import Gram
@@ -98,6 +99,7 @@ class Probabilities:
             ways = ", or ".join(f"{name}(probability={way!r}){', ' * bool(says)}{says}" for way, says in self._ways.items())
             raise AttributeError(f"{what} is not available when probability=False: fit {ways}")
 
+    @in_kind
     def _probabilities(self, X: ArrayLike) -> Matrix:
         check_is_fitted(self)
         if not self.calibration_:
@@ -111,6 +113,7 @@ class Probabilities:
             return np.stack([1.0 - each[0], each[0]], axis=1)
         return normalise(each.T) if self.multi_class == "ovr" else couple_pairs(each.T, len(self.classes_))
 
+    @in_kind
     def _log_probabilities(self, X: ArrayLike) -> Matrix:
         with np.errstate(divide="ignore"):
             return np.asarray(np.log(self._probabilities(X)))

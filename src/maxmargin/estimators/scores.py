@@ -9,6 +9,7 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.metrics import accuracy_score, r2_score
 
 from maxmargin import cluster
+from maxmargin.estimators.arrays import on_host
 
 
 class Classifier(ClassifierMixin):  # type: ignore[misc]
@@ -16,7 +17,7 @@ class Classifier(ClassifierMixin):  # type: ignore[misc]
 
     def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """The accuracy, the (weighted) share of samples that are predicted right."""
-        predicted, y, sample_weight = cluster.computed(self.predict(X), y, sample_weight)
+        predicted, y, sample_weight = map(on_host, cluster.computed(self.predict(X), y, sample_weight))
         return float(accuracy_score(y, predicted, sample_weight=sample_weight))
 
 
@@ -25,5 +26,5 @@ class Regressor(RegressorMixin):  # type: ignore[misc]
 
     def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """R², the coefficient of determination."""
-        predicted, y, sample_weight = cluster.computed(self.predict(X), y, sample_weight)
+        predicted, y, sample_weight = map(on_host, cluster.computed(self.predict(X), y, sample_weight))
         return float(r2_score(y, predicted, sample_weight=sample_weight))

@@ -113,8 +113,8 @@ class SVC(Approximable, KernelClassifier):
         classes it gives the difference of the two scores, which is the decision of the binary machine with 2 C and
         ``fit_intercept=False``.
     backend : {"auto", "native", "reference", "cuda"}, default="auto"
-        The implementation that computes kernel values and solves tiles: compiled code (``native``, which is also "auto"),
-        NumPy, or an NVIDIA card (``pip install maxmargin[cuda]``).
+        The implementation that computes kernel values and solves tiles: compiled code (``native``), NumPy, or an NVIDIA card
+        (``pip install maxmargin[cuda]``). "auto" is compiled code, and a card for arrays of torch or CuPy that are there.
     warm_start : bool, default=False
         Start from the solution of the last fit if it had as many samples: for a path of C, or data that changed a little.
     calibration : {"sigmoid", "isotonic"}, default="sigmoid"

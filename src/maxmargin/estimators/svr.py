@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from maxmargin.cluster import by_partition
 from maxmargin.control import Progress
 from maxmargin.estimators import validation
+from maxmargin.estimators.arrays import fits_in_kind, in_kind
 from maxmargin.estimators.base import KernelMachine
 from maxmargin.estimators.callback_tree import with_callbacks
 from maxmargin.estimators.names import (
@@ -41,6 +42,7 @@ FINITE = " and finite (a large C is a tube that hardly any sample leaves)"
 class KernelRegression(Regressor, KernelMachine):  # type: ignore[misc]
     """The base class of SVR and NuSVR, which add their parameters and their task."""
 
+    @fits_in_kind
     @with_callbacks  # type: ignore[untyped-decorator]
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Train the machine. Ctrl-C ends the fit: the model reached so far is kept with its certificate, and Ctrl-C is raised
@@ -57,6 +59,7 @@ class KernelRegression(Regressor, KernelMachine):  # type: ignore[misc]
         super()._keep(samples, fitted, outcomes)
         self.n_iter_ = int(self.n_iter_[0])
 
+    @in_kind
     @by_partition
     def predict(self, X: ArrayLike) -> NDArray[np.float64]:
         """The predicted target of each sample."""

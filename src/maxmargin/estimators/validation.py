@@ -184,6 +184,8 @@ def samples(estimator: Any, X: Any, y: Any = "no_validation", *, reset: bool, nu
             f"X is a Dask collection: this method of {type(estimator).__name__} must get an array (X.compute()), or the "
             "partitions one by one (X.map_blocks). SVC, NuSVC, SVR, NuSVR, OneClassSVM and linear machines train on collections"
         )
+    if hasattr(X, "as_samples"):
+        return _validated_on_device(estimator, X, y, reset, numeric_targets)
     if callable(estimator.kernel) and (things := _not_rows_of_numbers(X)) is not None:
         if isinstance(y, str):
             return things
@@ -221,6 +223,22 @@ def _validated_rows(estimator: Any, X: PartitionedRows, y: Any, numeric_targets:
     estimator.n_features_in_ = X.shape[1]
     if isinstance(y, str):
         return X
+    y = column_or_1d(y, warn=True)
+    return X, y.astype(np.float64) if numeric_targets else y
+
+
+def _validated_on_device(estimator: Any, X: Any, y: Any, reset: bool, numeric_targets: bool) -> Any:
+    """Like `samples`, for rows on a card, which stay there."""
+    if not len(X):
+        raise ValueError(f"X has shape {X.shape}: must have one sample at least")
+    if not _fits(estimator, X, reset) and (expected := estimator.n_features_in_) != X.shape[1]:
+        name = type(estimator).__name__
+        raise ValueError(f"X has {X.shape[1]} features, but {name} is expecting {expected} features as input")
+    if not X.is_finite():
+        require_finite(estimator, np.asarray(X))
+    if isinstance(y, str):
+        return X
+    check_consistent_length(X, y)
     y = column_or_1d(y, warn=True)
     return X, y.astype(np.float64) if numeric_targets else y
 

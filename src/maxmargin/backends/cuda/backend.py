@@ -17,6 +17,7 @@ from maxmargin.backends.cuda.engine import PAIRINGS, Engine
 from maxmargin.backends.cuda.gram import DTYPES, DeviceGram, Features, Stored
 from maxmargin.backends.cuda.packing import Packed, pack, upload, upload_rows
 from maxmargin.backends.cuda.point import DevicePoint
+from maxmargin.backends.cuda.rows import DeviceRows
 from maxmargin.backends.native import NativeBackend
 from maxmargin.backends.native.packing import centre_for
 from maxmargin.backends.point import Point
@@ -46,6 +47,10 @@ class DeviceBackend(Backend):
         if isinstance(samples, MatrixSamples):
             return DeviceGram(Stored(self._engine, kernel, samples), dtype, segments)
         return DeviceGram(Features(self._engine, _known(kernel), _dense(samples)), dtype, segments)
+
+    def placed(self, X: Matrix) -> DeviceRows:
+        with self.session(X.size):
+            return DeviceRows(upload(X, self._engine.device))
 
     @contextmanager
     def session(self, entries: int) -> Iterator[None]:

@@ -1,4 +1,4 @@
-"""The engine of a card: our CUDA kernels (`sources`), and a solver that keeps tiles in the memory of the card."""
+"""The engine of a card: our CUDA kernels (`sources`), which compute kernel values and make the steps of a tile."""
 
 from __future__ import annotations
 
@@ -6,20 +6,17 @@ import ctypes
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from itertools import accumulate
+from typing import NamedTuple
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 
-from maxmargin.backends.base import NEVER, InnerSolver, Limit, TileResult
+from maxmargin.backends.base import NEVER, Limit, TileResult
 from maxmargin.backends.cuda.engine import Engine, pairing_of
-from maxmargin.backends.cuda.packing import WIDTH, Packed, upload
+from maxmargin.backends.cuda.packing import WIDTH, Packed
 from maxmargin.backends.cuda.program import PORTABLE_CLUSTER, Kernel, capability_of, kernel
-from maxmargin.backends.native.inner import NativeSolver
-from maxmargin.backends.point import Part
-from maxmargin.gram import Gram
+from maxmargin.backends.cuda.solver import DeviceSolver, Vectors
+from maxmargin.backends.cuda.tile import DeviceTile
 from maxmargin.kernels import NamedKernel
 
 THREADS = 256  # of a block that computes kernel values
@@ -31,7 +28,6 @@ OUTPUTS_AT_ONCE = 4  # rows of weights for which each kernel value is computed o
 
 SHARE_OF_MEMORY = 0.5  # share of the free memory of the card that tiles may take
 STEPS_AT_ONCE = 100_000  # steps of one launch, a fraction of a second, between two looks at the clock
-MOST_ON_HOST = 1024  # variables of a tile that the host solves
 WITH_CLUSTERS = 90  # the least compute capability
 
 
@@ -77,22 +73,6 @@ class CardEngine(Engine):
         _pairs("kernel_values", kernel, first).launch(grid, THREADS, (*sets, len(first.table), K, first.n, *_parameters(kernel)))
         return K
 
-    def tile(self, matrix: torch.Tensor, n: int) -> CardTile:
-        return CardTile(matrix)
-
-
-@dataclass(frozen=True)
-class CardTile:
-    """A square matrix in the memory of the card; its rows are padded with finite values."""
-
-    matrix: torch.Tensor
-
-    def __len__(self) -> int:
-        return len(self.matrix)
-
-    def to_array(self) -> NDArray[np.float64]:
-        return np.asarray(self.matrix[:, : len(self)].double().cpu().numpy())
-
 
 def _pairs(template: str, function: NamedKernel, samples: Packed, *further: int) -> Kernel:
     """The instance of a template of pairs.cu for a kernel function."""
@@ -127,24 +107,18 @@ SMALLER_CLUSTERS = (Shape(1, 256, 4), Shape(8, 256, 1), Shape(8, 256, 2), Shape(
 BLOCKS = (Shape(1, 256, 4), Shape(1, 512, 4), Shape(1, 512, 8))
 
 
-class CardSolver(InnerSolver):
-    """Second-order SMO by thread-block clusters, many tiles side by side. It takes no Newton steps: on large tiles these take as
-    long as the pair steps that they save. Small tiles are solved on the host, which takes Newton steps and is
-    faster there."""
-
-    uses_pools = False
-    last_share = 0.5  # steps are what a fit costs
-    steps_at_once = 2_000_000  # about five seconds, for which Ctrl-C has to wait; few working sets take so many
+class CardSolver(DeviceSolver):
+    """Second-order SMO by thread-block clusters. It takes no Newton steps: on large tiles these take as long as the pair steps
+    that they save."""
 
     def __init__(self, device: torch.device) -> None:
-        self._device = device
-        self._shapes = self._possible_shapes()
         free, _ = torch.cuda.mem_get_info(device)
         free += torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-        self._budget = SHARE_OF_MEMORY * free
+        super().__init__(device, SHARE_OF_MEMORY * free)
+        self._shapes = self._possible_shapes()
         fits = int(math.sqrt(self._budget / 8)) // WIDTH * WIDTH
         self.largest_tile = max(WIDTH, min(self._shapes[-1].most, fits))
-        self.tile = max(WIDTH, self.largest_tile // 2)
+        self.tile = max(WIDTH, self.largest_tile // 4)
 
     def _possible_shapes(self) -> Sequence[Shape]:
         if capability_of(torch.cuda.current_device()) < WITH_CLUSTERS:
@@ -156,78 +130,21 @@ class CardSolver(InnerSolver):
             fits = False
         return CLUSTERS if fits else SMALLER_CLUSTERS
 
-    def solve(self, tile: Any, part: Part, tolerance: float, limit: Limit) -> TileResult:
-        if len(tile) <= MOST_ON_HOST:
-            return NativeSolver().solve(tile.to_array(), part, tolerance, limit)
-        state = _State.of(part, self._device)
-        (result,) = self._launch([tile], state, [0], len(part.problem.groups), tolerance, limit, part.problem.split)
-        state.fetch(part)
-        return result
-
-    def solve_joint(self, tile: Any, part: Part, tolerance: float, limit: Limit) -> TileResult:
-        """On the host: a sample's step over all machines is small, and there is one step for each sample."""
-        return NativeSolver().solve_joint(tile.to_array(), part, tolerance, limit)
-
-    def solve_each(
-        self,
-        grams: Sequence[Gram],
-        joined: Part,
-        ends: Sequence[int],
-        tolerance: float,
-        polish: float,
-        limit: Limit,
+    def _steps(
+        self, tiles: Sequence[DeviceTile], vectors: Vectors, groups: int, split: int | None, tolerance: float, limit: Limit
     ) -> list[TileResult]:
-        if max(map(len, grams)) <= MOST_ON_HOST:
-            return super().solve_each(grams, joined, ends, tolerance, polish, limit)
-        state, problem, groups = _State.of(joined, self._device), joined.problem, int(joined.problem.coupled)
-        results: list[TileResult] = []
-        starts = [0, *ends[:-1]]
-        while len(results) < len(grams):
-            tiles: list[CardTile] = []
-            room = self._budget
-            for gram, start in zip(grams[len(results) :], starts[len(results) :], strict=True):
-                room -= gram.dtype.itemsize * len(gram) ** 2
-                if tiles and room < 0:
-                    break
-                shift = None if problem.shift is None else problem.shift[start : start + len(gram)]
-                tiles.append(gram.tile(np.arange(len(gram), dtype=np.int32), shift))
-            firsts = starts[len(results) : len(results) + len(tiles)]
-            found = self._launch(tiles, state, firsts, groups, tolerance, limit)
-            if polish < tolerance:
-                most = 10 * max(map(len, tiles)) + 100
-                more = self._launch(tiles, state, firsts, groups, polish, limit.of_steps(most))
-                found = [
-                    TileResult(one.steps + two.steps, two.violation, min(one.lowest_curvature, two.lowest_curvature), two.level)
-                    for one, two in zip(found, more, strict=True)
-                ]
-            results += found
-            del tiles
-        state.fetch(joined)
-        return results
-
-    def _launch(
-        self,
-        tiles: Sequence[CardTile],
-        state: _State,
-        firsts: Sequence[int],
-        groups: int,
-        tolerance: float,
-        limit: Limit,
-        split: int | None = None,
-    ) -> list[TileResult]:
-        """Solve tiles whose variables begin at `firsts`, side by side."""
-        shape = next(shape for shape in self._shapes if shape.most >= max(map(len, tiles)))
+        sizes = list(map(len, tiles))
+        shape = next(shape for shape in self._shapes if shape.most >= max(sizes))
         program = _solver(tiles[0].matrix.dtype, groups, shape)
         if shape.blocks > PORTABLE_CLUSTER:
             program.most_clusters(shape.threads, shape.blocks)  # clusters of this size have to be allowed first
         rows = [
-            (tile.matrix.data_ptr(), tile.matrix.stride(0), first, len(tile) | (len(tile) if split is None else split) << 32)
-            for tile, first in zip(tiles, firsts, strict=True)
+            (tile.matrix.data_ptr(), tile.matrix.stride(0), first, n | (n if split is None else split) << 32)
+            for tile, n, first in zip(tiles, sizes, accumulate([0, *sizes[:-1]]), strict=True)
         ]
         told = torch.tensor(rows, dtype=torch.int64, device=self._device)
         results = torch.zeros(len(tiles), 4, dtype=torch.float64, device=self._device)
         end = time.perf_counter() + limit.seconds
-        vectors = (state.beta, state.gradient, state.lower, state.upper)
         done = 0
         while True:
             steps = min(STEPS_AT_ONCE, limit.steps - done)
@@ -242,22 +159,3 @@ class CardSolver(InnerSolver):
 
 def _solver(dtype: torch.dtype, groups: int, shape: Shape) -> Kernel:
     return kernel("solve.cu", f"solve_tiles<{NAMES[dtype]}, {groups}, {shape.each}, {shape.threads}>")
-
-
-@dataclass(frozen=True)
-class _State:
-    """The vectors of a `Part` on the device."""
-
-    beta: torch.Tensor
-    gradient: torch.Tensor
-    lower: torch.Tensor
-    upper: torch.Tensor
-
-    @classmethod
-    def of(cls, part: Part, device: torch.device) -> _State:
-        vectors = np.stack([part.beta, part.gradient, part.problem.lower, part.problem.upper])
-        return cls(*upload(vectors, device))
-
-    def fetch(self, part: Part) -> None:
-        """Copy the new duals and gradient to the part."""
-        part.beta[:], part.gradient[:] = torch.stack([self.beta, self.gradient]).cpu().numpy()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any
 
 import torch
 
@@ -46,7 +45,3 @@ class Engine(ABC):
     @abstractmethod
     def values(self, kernel: NamedKernel, first: Packed, second: Packed) -> torch.Tensor:
         """k(a, b), a row for each sample of the first set. Rows are padded with finite values to the width of the second set."""
-
-    @abstractmethod
-    def tile(self, matrix: torch.Tensor, n: int) -> Any:
-        """A square matrix of `values` as a tile for `inner`."""

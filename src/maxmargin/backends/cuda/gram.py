@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from maxmargin.backends.cuda.engine import Engine
 from maxmargin.backends.cuda.packing import Packed, pack, padded, upload, upload_rows
+from maxmargin.backends.cuda.tile import DeviceTile
 from maxmargin.backends.native.packing import centre_for, linear_sums
 from maxmargin.gram import ExactSums, Gram, rounding_of_sums
 from maxmargin.kernels import Kernel, NamedKernel
@@ -161,12 +162,12 @@ class DeviceGram(Gram):
 
     # --- the contract ---------------------------------------------------------------------------------------------
 
-    def tile(self, members: Indices, shift: Vector | None = None) -> Any:
+    def tile(self, members: Indices, shift: Vector | None = None) -> DeviceTile:
         chosen = self.at(members)
         matrix = self._training_set.values(DTYPES[self.dtype], chosen, chosen)
         if shift is not None:
             matrix.diagonal().add_(upload(shift, self.device))
-        return self._training_set.engine.tile(matrix, len(members))
+        return DeviceTile(matrix)
 
     def block(self, rows: Indices, columns: Indices) -> NDArray[Any]:
         values = self._training_set.values(DTYPES[self.dtype], self.at(rows), self.at(columns))

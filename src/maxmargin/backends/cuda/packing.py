@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from maxmargin.backends.cuda.rows import DeviceSamples
 from maxmargin.samples import Samples
 
 WIDTH, FEATURES = 128, 8  # columns and features are padded to multiples of these (sources/pairs.cu)
@@ -46,7 +47,7 @@ def pack(rows: torch.Tensor, dtype: torch.dtype, centre: NDArray[np.float64] | N
 
 def upload_rows(samples: Samples, device: torch.device) -> torch.Tensor:
     """Dense samples, in their order, in the memory of the device."""
-    rows = upload(samples.X, device)
+    rows = samples.X.tensor.to(device) if isinstance(samples, DeviceSamples) else upload(samples.X, device)
     return rows if samples.index is None else rows[upload(samples.index, device)]
 
 

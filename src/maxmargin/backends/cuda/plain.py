@@ -3,13 +3,19 @@ the host."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
+import numpy as np
 import torch
 
+from maxmargin.backends.base import Limit, TileResult
 from maxmargin.backends.cuda.engine import PAIRINGS, Engine, pairing_of
 from maxmargin.backends.cuda.packing import Packed
+from maxmargin.backends.cuda.solver import DeviceSolver, Vectors
+from maxmargin.backends.cuda.tile import DeviceTile
 from maxmargin.backends.native.inner import NativeSolver
+from maxmargin.backends.point import Part
+from maxmargin.formulations import DualProblem
 from maxmargin.kernels import NamedKernel
 
 QUERIES_AT_ONCE = 1024
@@ -25,9 +31,24 @@ FUNCTIONS: dict[str, Callable[..., torch.Tensor]] = {
 }
 
 
+class PlainSolver(DeviceSolver):
+    """Steps by the solver of the host."""
+
+    def _steps(
+        self, tiles: Sequence[DeviceTile], vectors: Vectors, groups: int, split: int | None, tolerance: float, limit: Limit
+    ) -> list[TileResult]:
+        results, first = [], 0
+        for tile in tiles:
+            beta, gradient, lower, upper = (vector[first : first + len(tile)].numpy() for vector in vectors)  # views
+            problem = DualProblem(np.zeros(len(tile)), lower, upper, coupled=groups > 0, split=split)
+            results.append(NativeSolver().solve(tile.to_array(), Part(problem, beta, gradient), tolerance, limit))
+            first += len(tile)
+        return results
+
+
 class PlainEngine(Engine):
     def __init__(self, device: torch.device) -> None:
-        self.device, self.inner = device, NativeSolver()
+        self.device, self.inner = device, PlainSolver(device)
 
     def sums(self, kernel: NamedKernel, queries: Packed, support: Packed, weights: torch.Tensor) -> torch.Tensor:
         sums = weights.new_empty(len(weights), queries.n, dtype=torch.float64)
@@ -52,9 +73,6 @@ class PlainEngine(Engine):
             if PAIRINGS[kernel.name] == "SQUARED":
                 pairs = (first.norms[: first.n, None] + second.norms - 2.0 * pairs).clamp(min=0.0)
         return FUNCTIONS[kernel.name](pairs, kernel)
-
-    def tile(self, matrix: torch.Tensor, n: int) -> object:
-        return matrix[:, :n].double().numpy()
 
 
 def _matern(t: torch.Tensor) -> torch.Tensor:

@@ -10,6 +10,7 @@ import torch
 
 from maxmargin.backends.cuda.gram import DeviceGram
 from maxmargin.backends.cuda.packing import upload
+from maxmargin.backends.cuda.tile import DeviceTile
 from maxmargin.backends.native.point import NativePoint
 from maxmargin.backends.point import Indices, MeasuredViolation, Part, Point, Vector, Violation
 from maxmargin.formulations import DualProblem, Sums
@@ -20,10 +21,11 @@ INFINITY = float("inf")
 
 
 class DevicePoint(Point):
-    """Variables may share a sample: with a `DoubledGram`, variables k and k + n do."""
+    """Variables may share a sample: with a `DoubledGram`, variables k and k + n do. Over a tile, a point can be measured and
+    moved."""
 
-    def __init__(self, problem: DualProblem, gram: Gram, beta: torch.Tensor, gradient: torch.Tensor) -> None:
-        self.problem, self.gram = problem, gram
+    def __init__(self, problem: DualProblem, gram: Gram | DeviceTile, beta: torch.Tensor, gradient: torch.Tensor) -> None:
+        self.problem, self.gram = problem, gram  # type: ignore[assignment]
         self._inner: DeviceGram = gram.inner if isinstance(gram, DoubledGram) else gram  # type: ignore[assignment]
         self._beta, self._gradient = beta, gradient
 
@@ -72,45 +74,53 @@ class DevicePoint(Point):
     # --- looking ----------------------------------------------------------------------------------------------------
 
     def measure(self) -> Violation:
-        rise, fall = self._mobility()
-        lowest, highest = self._gradient.where(rise, INFINITY), self._gradient.where(fall, -INFINITY)
-        free = rise & fall
-        found, counts = [], []
-        for group in self._groups():
-            ranked = self._gradient[group][free[group]].sort().values
-            counts.append(len(ranked))
-            middle = ranked[len(ranked) // 2] if len(ranked) else ranked.new_tensor(INFINITY)
-            found.append(torch.stack([_extreme(lowest[group], -1.0), _extreme(highest[group], 1.0), middle]))
-        extremes = torch.stack(found).tolist()
+        extremes = torch.stack([self._extremes(group) for group in self._groups()]).tolist()
+        n_free = int(sum(count for *_, count in extremes))
         if not self.problem.coupled:
-            ((low, high, _),) = extremes
-            return MeasuredViolation(max(0.0, -low, high), (), counts[0])
-        value = max(0.0, *(high - low for low, high, _ in extremes))
-        return MeasuredViolation(value, [_level(*one) for one in extremes], sum(counts))
+            ((low, high, *_),) = extremes
+            return MeasuredViolation(max(0.0, -low, high), (), n_free)
+        value = max(0.0, *(high - low for low, high, *_ in extremes))
+        return MeasuredViolation(value, [_level(*one) for *one, _ in extremes], n_free)
+
+    def _extremes(self, group: slice) -> torch.Tensor:
+        """The lowest gradient of a variable that may rise, the largest of one that may fall, the median of the free ones, and
+        their number. The host waits for none of them: a copy to it takes longer than sorting all variables."""
+        rise, fall = (may[group] for may in self._mobility())
+        gradient = self._gradient[group]
+        if not len(gradient):
+            return gradient.new_tensor([INFINITY, -INFINITY, INFINITY, 0.0])
+        free = rise & fall
+        n_free = free.sum()
+        ranked = gradient.where(free, INFINITY).sort().values
+        middle = ranked.take((n_free // 2).clamp(max=len(ranked) - 1))
+        lowest, highest = gradient.where(rise, INFINITY).min(), gradient.where(fall, -INFINITY).max()
+        return torch.stack([lowest, highest, middle, n_free.double()])
 
     def choose(self, violation: Violation, threshold: float, size: int, extra_share: float, seed: int) -> tuple[Indices, bool]:
         rise, fall = self._mobility()
         above = self._gradient - self._at_variables(violation)
         wrong_by = torch.maximum((-above).where(rise, -INFINITY), above.where(fall, -INFINITY))  # a fixed variable: -inf
-        is_free, violates = rise & fall, wrong_by > threshold
-        free, violators = is_free.nonzero()[:, 0], (violates & ~is_free).nonzero()[:, 0]
-        n_wanted = len(free) + len(violators)
-        chosen = []
-        room = min(int(extra_share * n_wanted), size - n_wanted)
-        if room > 0:
-            nearest = wrong_by.masked_fill(violates | is_free, -INFINITY)
-            values, extra = nearest.topk(min(room, len(nearest)))
-            chosen.append(extra[values > -INFINITY])
-        draw = torch.Generator(free.device).manual_seed(seed)
-        free = _draw(draw, free, max(int(SHARE_FOR_FREE * size), size - len(violators)))
-        chosen += [free, _draw(draw, violators, size - len(free))]
+        free = rise & fall
+        violators = (wrong_by > threshold) & ~free
+        n_free, n_violators = torch.stack([free.sum(), violators.sum()]).tolist()
+        n_wanted = n_free + n_violators
+        if n_wanted <= size:
+            chosen = free | violators
+            room = min(int(extra_share * n_wanted), size - n_wanted, len(chosen) - n_wanted)
+            if room > 0:
+                values, nearest = wrong_by.masked_fill(chosen, -INFINITY).topk(room)
+                chosen[nearest] |= values > -INFINITY
+        else:
+            draw = torch.Generator(free.device).manual_seed(seed)
+            n_of_free = min(n_free, max(int(SHARE_FOR_FREE * size), size - n_violators))
+            chosen = _draw(draw, free, n_of_free) | _draw(draw, violators, min(n_violators, size - n_of_free))
         for group in self._groups():
             own = self._gradient[group]
             if len(own):
-                lowest, highest = own.where(rise[group], INFINITY), own.where(fall[group], -INFINITY)
-                ends = torch.stack([lowest.argmin(), highest.argmax()]) + group.start
-                chosen.append(ends[torch.stack([rise[ends[0]], fall[ends[1]]])])
-        return torch.cat(chosen).unique().cpu().numpy().astype(np.int32), n_wanted <= size
+                lowest, highest = own.where(rise[group], INFINITY).argmin(), own.where(fall[group], -INFINITY).argmax()
+                ends = torch.stack([lowest, highest]) + group.start
+                chosen[ends] |= torch.stack([rise.take(ends[0]), fall.take(ends[1])])
+        return chosen.nonzero()[:, 0].int().cpu().numpy(), n_wanted <= size
 
     def sums(self) -> Sums:
         beta, gradient = self._beta, self._gradient
@@ -204,13 +214,6 @@ class DevicePoint(Point):
         return Part(self.problem, self._beta.cpu().numpy(), self._gradient.cpu().numpy())
 
 
-def _extreme(values: torch.Tensor, sign: float) -> torch.Tensor:
-    """The largest value (sign 1) or the lowest (sign -1); minus or plus infinity if there is none."""
-    if not len(values):
-        return values.new_tensor(-sign * INFINITY)
-    return values.max() if sign > 0.0 else values.min()
-
-
 def _level(lowest: float, highest: float, middle: float) -> float:
     """The level of a group: the median gradient of its free variables (of two middle ones the larger); without free variables,
     the middle between those that may rise and those that may fall."""
@@ -221,7 +224,8 @@ def _level(lowest: float, highest: float, middle: float) -> float:
 
 
 def _draw(generator: torch.Generator, candidates: torch.Tensor, count: int) -> torch.Tensor:
-    """So many of the candidates, drawn at random; all if they are not more."""
-    if len(candidates) <= count:
-        return candidates
-    return candidates[torch.randperm(len(candidates), generator=generator, device=candidates.device)[:count]]
+    """So many of the candidates, a mask, drawn at random."""
+    turn = torch.rand(len(candidates), generator=generator, device=candidates.device).where(candidates, -1.0)
+    drawn = torch.zeros_like(candidates)
+    drawn[turn.topk(count).indices] = True
+    return drawn

@@ -1,0 +1,158 @@
+"""The solver of tiles that lie in the memory of a device, in rounds: first over all variables of a tile, then over the few that
+still move.
+
+    repeat
+        1. the free variables, the violators, and half as many again of those that are nearest to violating
+        2. minimise over them, to a tenth of the present violation; over all variables if these are most of them
+        3. rows of the matrix update the gradient of the others
+    until the violation is within the tolerance
+
+A step over few variables takes less time than one over many, and most of the steps are made when few variables are left: on
+magic three quarters of them, over a twentieth of the variables. Where these are few enough, the solver of the host is faster
+still; and it takes Newton steps, which end what pair steps do not.
+"""
+
+from __future__ import annotations
+
+import time
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from maxmargin.backends.base import InnerSolver, Limit, TileResult
+from maxmargin.backends.cuda.packing import upload
+from maxmargin.backends.cuda.point import DevicePoint
+from maxmargin.backends.cuda.tile import DeviceTile
+from maxmargin.backends.native.inner import NativeSolver
+from maxmargin.backends.point import Part
+from maxmargin.gram import Gram
+
+MOST_ON_HOST = 1024  # variables of a tile that the host solves
+EXTRA_SHARE = 0.5  # variables added to those that move, as a share of them
+FEW = 0.5  # share of the variables of a tile below which a round has a tile of its own
+REDUCTION = 0.1  # factor by which a round reduces the violation
+NEGLIGIBLE = 0.25  # share of the tolerance: a variable on the wrong side by less is not a violator
+ROUNDING = 1e-6  # share of the tolerance by which a device misses it, since it compares gradients in float32
+
+
+class Vectors(NamedTuple):
+    """Duals, gradient and box of the variables of one tile, or of several one after the other, on a device."""
+
+    beta: torch.Tensor
+    gradient: torch.Tensor
+    lower: torch.Tensor
+    upper: torch.Tensor
+
+    @classmethod
+    def of(cls, part: Part, device: torch.device) -> Vectors:
+        return cls(*upload(np.stack([part.beta, part.gradient, part.problem.lower, part.problem.upper]), device))
+
+    def fetch(self, part: Part) -> None:
+        """Copy the new duals and gradient to the part."""
+        part.beta[:], part.gradient[:] = torch.stack([self.beta, self.gradient]).cpu().numpy()
+
+
+class DeviceSolver(InnerSolver):
+    """Tiles of up to `MOST_ON_HOST` variables are solved on the host. A subclass makes the steps on the device."""
+
+    uses_pools = False
+    last_share = 0.5  # steps are what a fit costs
+    steps_at_once = 2_000_000  # about five seconds, for which Ctrl-C has to wait; few working sets take so many
+
+    def __init__(self, device: torch.device, budget: float = np.inf) -> None:
+        """`budget`: the bytes that tiles may take together."""
+        self._device, self._budget = device, budget
+
+    @abstractmethod
+    def _steps(
+        self, tiles: Sequence[DeviceTile], vectors: Vectors, groups: int, split: int | None, tolerance: float, limit: Limit
+    ) -> list[TileResult]:
+        """Make pair steps over each of the tiles, whose variables follow each other in `vectors`, until its violation is within
+        the tolerance. `groups` is the number of sums to keep; with two, the second group begins at `split`."""
+
+    def solve(self, tile: DeviceTile, part: Part, tolerance: float, limit: Limit) -> TileResult:
+        problem = replace(part.problem, shift=None)  # the diagonal of the tile has it
+        one_round = tolerance >= REDUCTION * problem.violation(part.beta, part.gradient)
+        if len(tile) <= MOST_ON_HOST or one_round:
+            return self._minimise(tile, part, tolerance, limit)
+        point = DevicePoint(problem, tile, *(upload(vector, self._device) for vector in (part.beta, part.gradient)))
+        end = time.perf_counter() + limit.seconds
+        n_steps, lowest_curvature = 0, 0.0
+        while True:
+            violation = point.measure()
+            left = Limit(limit.steps - n_steps, end - time.perf_counter())
+            if violation.value <= tolerance or left.steps <= 0 or left.seconds <= 0.0:
+                break
+            members, _ = point.choose(violation, NEGLIGIBLE * tolerance, len(tile), EXTRA_SHARE, 0)
+            few = len(members) <= FEW * len(tile)
+            if not few:
+                members = np.arange(len(tile), dtype=np.int32)
+            some = point.take(members)
+            target = max((1.0 - ROUNDING) * tolerance, REDUCTION * violation.value)
+            result = self._minimise(tile.part(members) if few else tile, some, target, left)
+            point.move(members, some.beta, propagate=few)
+            if not few:
+                point.correct(members, some.gradient)
+            n_steps += result.steps
+            lowest_curvature = min(lowest_curvature, result.lowest_curvature)
+            if not result.steps:
+                break
+        found = point.collect()
+        part.beta[:], part.gradient[:] = found.beta, found.gradient
+        return TileResult(n_steps, violation.value, lowest_curvature, violation.levels[0] if violation.levels else 0.0)
+
+    def _minimise(self, tile: DeviceTile, part: Part, tolerance: float, limit: Limit) -> TileResult:
+        """Minimise over all variables of a tile, in place, without rounds."""
+        if len(tile) <= MOST_ON_HOST:
+            return NativeSolver().solve(tile.to_array(), part, tolerance, limit)
+        vectors, problem = Vectors.of(part, self._device), part.problem
+        (result,) = self._steps([tile], vectors, len(problem.groups), problem.split, tolerance, limit)
+        vectors.fetch(part)
+        return result
+
+    def solve_joint(self, tile: DeviceTile, part: Part, tolerance: float, limit: Limit) -> TileResult:
+        """On the host: a sample's step over all machines is small, and there is one step for each sample."""
+        return NativeSolver().solve_joint(tile.to_array(), part, tolerance, limit)
+
+    def solve_each(
+        self,
+        grams: Sequence[Gram],
+        joined: Part,
+        ends: Sequence[int],
+        tolerance: float,
+        polish: float,
+        limit: Limit,
+    ) -> list[TileResult]:
+        """Several tiles make their steps side by side, as many as fit into the memory."""
+        if len(grams) == 1 or max(map(len, grams)) <= MOST_ON_HOST:
+            return super().solve_each(grams, joined, ends, tolerance, polish, limit)
+        vectors, problem, groups = Vectors.of(joined, self._device), joined.problem, int(joined.problem.coupled)
+        results: list[TileResult] = []
+        starts = [0, *ends[:-1]]
+        while len(results) < len(grams):
+            tiles: list[DeviceTile] = []
+            room = self._budget
+            for gram, start in zip(grams[len(results) :], starts[len(results) :], strict=True):
+                room -= gram.dtype.itemsize * len(gram) ** 2
+                if tiles and room < 0:
+                    break
+                shift = None if problem.shift is None else problem.shift[start : start + len(gram)]
+                tiles.append(gram.tile(np.arange(len(gram), dtype=np.int32), shift))
+            here = slice(starts[len(results)], ends[len(results) + len(tiles) - 1])
+            some = Vectors(*(vector[here] for vector in vectors))
+            found = self._steps(tiles, some, groups, None, tolerance, limit)
+            if polish < tolerance:
+                most = 10 * max(map(len, tiles)) + 100
+                more = self._steps(tiles, some, groups, None, polish, limit.of_steps(most))
+                found = [
+                    TileResult(one.steps + two.steps, two.violation, min(one.lowest_curvature, two.lowest_curvature), two.level)
+                    for one, two in zip(found, more, strict=True)
+                ]
+            results += found
+            del tiles
+        vectors.fetch(joined)
+        return results
