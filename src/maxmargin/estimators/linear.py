@@ -24,7 +24,7 @@ from maxmargin.cluster import by_partition, is_collection
 from maxmargin.control import Control, Progress, Stop
 from maxmargin.estimators import diagnosis, validation
 from maxmargin.estimators.callback_tree import CallbackSupportMixin, CallbackTree, with_callbacks
-from maxmargin.estimators.chunks import in_chunks
+from maxmargin.estimators.chunks import MatrixInChunks, in_chunks, is_memory_mapped
 from maxmargin.estimators.linear_in_passes import IN_PASSES, Classification, Fit, OneClass, Parts, PartsHere, Regression, Task
 from maxmargin.estimators.linear_on_cluster import PartsOnCluster
 from maxmargin.estimators.linear_training import LinearMachineResult, Problem, Start, certify, train_linear
@@ -224,10 +224,15 @@ class LinearMachine(ShownInNotebooks, Portable, CallbackSupportMixin, BaseEstima
     def _scores(self, X: ArrayLike) -> Matrix:
         """w . x + b, a column for each machine."""
         check_is_fitted(self)
-        queries = validation.samples(self, X, reset=False)
-        coefficients = self.coef_.T
-        scores: Any = queries @ coefficients
-        return np.asarray((scores.toarray() if sp.issparse(scores) else scores) + self.intercept_)
+        if is_memory_mapped(X) and X.ndim == 2:  # it may be larger than memory: no copy of it as a whole, in float64 or else
+            return np.concatenate([self._scores_of(rows) for rows, *_ in MatrixInChunks(X).in_order()])
+        return self._scores_of(X)
+
+    def _scores_of(self, X: ArrayLike) -> Matrix:
+        """Like `_scores`, for rows that are in memory."""
+        queries = validation.samples(self, X, reset=False, in_any_order=True)
+        scores: list[Any] = [part @ self.coef_.T for _, part in Rows(queries).parts()]
+        return np.concatenate([one.toarray() if sp.issparse(one) else one for one in scores]) + self.intercept_
 
     def sparsify(self) -> Self:
         """Store `coef_` as a CSR matrix, which saves memory where most weights are zero (penalty='l1')."""
@@ -435,7 +440,7 @@ class LinearSVC(Probabilities, Classifier, LinearMachine):  # type: ignore[misc]
             return self._fit_in_passes(parts, task, checkpoint)
         tasks = CallbackTree(self)
         control = self._make_control(tasks)
-        X, given = validation.samples(self, X, y, reset=True)
+        X, given = validation.samples(self, X, y, reset=True, in_any_order=True)
         self.classes_, labels = classes_and_labels(given)
         weights = validation.sample_weights(sample_weight, X)
         with validation.parameters_of(self):
@@ -620,7 +625,7 @@ class LinearSVR(Regressor, LinearMachine):  # type: ignore[misc]
         control = self._make_control(tasks)
         if isinstance(y, np.ndarray) and y.ndim == 1 and y.dtype.kind == "f":
             validation.finite_targets(scale, y)  # before scikit-learn refuses them without saying where
-        X, given = validation.samples(self, X, y, reset=True, numeric_targets=True)
+        X, given = validation.samples(self, X, y, reset=True, numeric_targets=True, in_any_order=True)
         targets = validation.finite_targets(scale, given)
         weights = validation.sample_weights(sample_weight, X)
         validation.require_weight(weights)
@@ -713,7 +718,7 @@ class LinearOneClassSVM(OutlierMixin, LinearMachine):  # type: ignore[misc]
             return self._fit_in_passes(parts, OneClass(float(self.nu)), checkpoint)
         tasks = CallbackTree(self)
         control = self._make_control(tasks)
-        X = validation.samples(self, X, reset=True)
+        X = validation.samples(self, X, reset=True, in_any_order=True)
         weights = validation.sample_weights(sample_weight, X)
         validation.require_weight(weights)
         problem = linear_one_class(weights, float(self.nu))
