@@ -335,6 +335,36 @@ def test_odd_entries_of_sparse_rows(two_classes, solver, loss):
     assert model.certificate_.primal == pytest.approx(dense.certificate_.primal, rel=1e-7)
 
 
+@pytest.mark.parametrize("labels", [np.array([-100, 100], np.int8), np.array([2**64 - 3, 2**64 - 1], np.uint64)])
+def test_labels_at_the_ends_of_their_type(two_classes, labels):
+    X, y = two_classes
+    model = LinearSVC().fit(X, labels[y])
+    np.testing.assert_array_equal(model.classes_, labels)
+    np.testing.assert_array_equal(model.predict(X), labels[LinearSVC().fit(X, y).predict(X)])
+
+
+def test_columns_that_the_training_set_does_not_use(two_classes):
+    X, y = two_classes
+    wide = sp.hstack([sp.csr_matrix(X), sp.csr_matrix((len(X), 3))], format="csr")
+    model = LinearSVC().fit(wide, y)
+    np.testing.assert_array_equal(model.coef_[0, -3:], 0.0)
+    queries = np.c_[X, np.full((len(X), 3), 1e6)]  # values where training had none do not count
+    np.testing.assert_allclose(model.decision_function(queries), LinearSVC().fit(X, y).decision_function(X), atol=1e-6)
+    with pytest.raises(ValueError, match="16 features"):
+        model.predict(sp.csr_matrix((1, 16)))
+
+
+@pytest.mark.parametrize("nu", [0.01, 0.5])
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("repeats", [1, 10])
+def test_one_class_around_the_origin(solver, nu, repeats):
+    """The origin is among the samples: the optimum is zero, and is found without a complaint."""
+    X = np.repeat(np.random.default_rng(0).standard_normal((200, 8)), repeats, axis=0)
+    model = LinearOneClassSVM(nu=nu, solver=solver).fit(X)
+    assert model.status_ is Status.GAP_REACHED
+    assert np.linalg.norm(model.coef_) < 1e-6
+
+
 def test_a_tolerance_bounds_the_violation(two_classes):
     X, y = two_classes
     model = LinearSVC(tol=1e-4, gap_tol=None).fit(X, y)

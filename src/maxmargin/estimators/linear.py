@@ -221,7 +221,7 @@ class LinearMachine(ShownInNotebooks, Portable, CallbackSupportMixin, BaseEstima
 
     # --- use ------------------------------------------------------------------------------------------------------
 
-    def _scores(self, X: ArrayLike) -> Matrix:
+    def _scores(self, X: Any) -> Matrix:
         """w . x + b, a column for each machine."""
         check_is_fitted(self)
         if is_memory_mapped(X) and X.ndim == 2:  # it may be larger than memory: no copy of it as a whole, in float64 or else
@@ -232,7 +232,7 @@ class LinearMachine(ShownInNotebooks, Portable, CallbackSupportMixin, BaseEstima
         """Like `_scores`, for rows that are in memory."""
         queries = validation.samples(self, X, reset=False, in_any_order=True)
         scores: list[Any] = [part @ self.coef_.T for _, part in Rows(queries).parts()]
-        return np.concatenate([one.toarray() if sp.issparse(one) else one for one in scores]) + self.intercept_
+        return np.asarray(np.concatenate([one.toarray() if sp.issparse(one) else one for one in scores]) + self.intercept_)
 
     def sparsify(self) -> Self:
         """Store `coef_` as a CSR matrix, which saves memory where most weights are zero (penalty='l1')."""
@@ -442,15 +442,12 @@ class LinearSVC(Probabilities, Classifier, LinearMachine):  # type: ignore[misc]
         control = self._make_control(tasks)
         X, given = validation.samples(self, X, y, reset=True, in_any_order=True)
         self.classes_, labels = classes_and_labels(given)
-        weights = validation.sample_weights(sample_weight, X)
         with validation.parameters_of(self):
-            costs = self._costs(labels, weights)
-        validation.require_two_classes(labels, costs)
-        problems = self._formulate(labels, costs, bias, constant)
+            problems = self._formulate(labels, validation.sample_weights(sample_weight, X), bias, constant)
         tasks.begin(len(problems), X=X, y=y, metadata={"sample_weight": sample_weight})
         results = self._train(X, problems, control, tasks)
-        self._keep_machines(problems, results, labels, costs)
-        self._calibrate(X, problems, results, labels, weights)
+        self._keep_machines(problems, results, labels)
+        self._calibrate(X, problems, results, labels, sample_weight)
         self._finish(control, tasks)
         return self
 
@@ -459,14 +456,15 @@ class LinearSVC(Probabilities, Classifier, LinearMachine):  # type: ignore[misc]
         X: Any,
         problems: Sequence[Problem],
         results: Sequence[LinearMachineResult],
-        labels: NDArray[np.intp],
-        weights: Vector,
+        labels: NDArray[np.integer],
+        sample_weight: ArrayLike | None,
     ) -> None:
         """Fit a map for each machine on its decisions about samples that it has not seen."""
         self.calibration_ = ()
         self.__dict__.pop("loo_error_", None)
         if not self.probability:
             return
+        weights = validation.sample_weights(sample_weight, X)
         unseen, maps = np.empty((len(labels), len(problems))), []
         for column, problem, result in zip(unseen.T, problems, results, strict=True):
             assert isinstance(problem, LinearProblem)
@@ -475,21 +473,20 @@ class LinearSVC(Probabilities, Classifier, LinearMachine):  # type: ignore[misc]
         self.calibration_ = tuple(maps)
         self.loo_error_ = float(np.average(_choose(unseen) != labels, weights=weights))
 
-    def _costs(self, labels: NDArray[np.intp], weights: Vector) -> Vector:
-        """C_i of each sample."""
-        self.class_weight_ = validation.class_weights(self.class_weight, self.classes_, labels, weights)
-        return np.asarray(float(self.C) * weights * self.class_weight_[labels])
-
     def _keep_machines(
-        self, problems: Sequence[Problem], results: Sequence[LinearMachineResult], labels: NDArray[np.intp], costs: Vector
+        self, problems: Sequence[Problem], results: Sequence[LinearMachineResult], labels: NDArray[np.integer]
     ) -> None:
         if isinstance(problems[0], JointLinearProblem):
-            self._keep_joint(problems[0], results[0], np.unique(labels[costs > 0.0]))
+            self._keep_joint(problems[0], results[0], np.unique(labels[problems[0].cost > 0.0]))
         else:
             self._keep(problems, results)
 
-    def _formulate(self, labels: NDArray[np.intp], costs: Vector, bias: str, constant: float) -> list[Problem]:
+    def _formulate(self, labels: NDArray[np.integer], weights: Vector, bias: str, constant: float) -> list[Problem]:
         """A problem for each class against the rest, or one for two classes, or one of all classes."""
+        self.class_weight_ = validation.class_weights(self.class_weight, self.classes_, labels, weights)
+        costs = self.class_weight_[labels]
+        costs *= float(self.C) * weights
+        validation.require_two_classes(labels, costs)
         if self.multi_class == JOINT_STRATEGY:
             present = np.unique(labels[costs > 0.0])
             numbers = np.searchsorted(present[:-1], labels).astype(np.int32)  # a class without weight counts as one that has some
@@ -500,7 +497,7 @@ class LinearSVC(Probabilities, Classifier, LinearMachine):  # type: ignore[misc]
             for positive in positives
         ]
 
-    def _keep_joint(self, problem: JointLinearProblem, result: LinearMachineResult, present: NDArray[np.intp]) -> None:
+    def _keep_joint(self, problem: JointLinearProblem, result: LinearMachineResult, present: NDArray[np.integer]) -> None:
         """Keep one machine of all classes: a row for each class, or the difference of two.
 
         The scores of the classes that are present add up to zero, so one of them is not negative, and a class without weight is
@@ -773,11 +770,10 @@ def train_folds(machine: LinearSVC, X: Any, y: NDArray[Any], weights: Sequence[V
     folds = [copy(machine) for _ in weights]
     for fold in folds:  # it is asked about rows of X, which have no names
         fold.__dict__.pop("feature_names_in_", None)
-    costs = [fold._costs(labels, own) for fold, own in zip(folds, weights, strict=True)]
-    problems = [fold._formulate(labels, own, bias, constant) for fold, own in zip(folds, costs, strict=True)]
+    problems = [fold._formulate(labels, own, bias, constant) for fold, own in zip(folds, weights, strict=True)]
     results = iter(machine._solve_problems(X, [one for some in problems for one in some], control))
-    for fold, some, own in zip(folds, problems, costs, strict=True):
-        fold._keep_machines(some, [next(results) for _ in some], labels, own)
+    for fold, some in zip(folds, problems, strict=True):
+        fold._keep_machines(some, [next(results) for _ in some], labels)
         fold._last, fold.calibration_ = None, ()
     return folds
 
@@ -795,13 +791,16 @@ def _with_the_plane_lowered(X: Any, problem: LinearProblem, result: LinearMachin
     return replace(result, weights=weights, proof=certify(problem, Rows(X), weights, result.beta))
 
 
-def classes_and_labels(y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.intp]]:
-    """Like `validation.classes_and_labels`, without sorting where the labels are small whole numbers."""
+def classes_and_labels(y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.integer]]:
+    """Like `validation.classes_and_labels`, without sorting where the labels are small whole numbers, and then with numbers of
+    classes that take a byte where that is enough."""
     if y.dtype.kind not in "iu" or not len(y) or int(y.max()) - int(y.min()) >= len(y):
         return validation.classes_and_labels(y)
     least = y.min()
-    present = np.bincount((y - least).astype(np.intp)) > 0
-    if present.sum() < 2:
+    from_least = np.subtract(y, least, dtype=np.int64, casting="unsafe")  # int8 would not do for -100 and 100
+    present = np.bincount(from_least) > 0
+    n_classes = int(present.sum())
+    if n_classes < 2:
         return validation.classes_and_labels(y)
-    numbers = np.cumsum(present) - 1
-    return (np.flatnonzero(present) + least).astype(y.dtype), numbers[(y - least).astype(np.intp)]
+    numbers = (np.cumsum(present) - 1).astype(np.min_scalar_type(n_classes))
+    return np.flatnonzero(present).astype(y.dtype) + least, numbers[from_least]

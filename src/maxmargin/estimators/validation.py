@@ -382,14 +382,14 @@ def require_weight(weights: Vector) -> None:
         raise ValueError("Invalid input - all samples have zero or negative weights.")
 
 
-def require_two_classes(y: NDArray[np.intp], weights: Vector) -> None:
+def require_two_classes(y: NDArray[np.integer], weights: Vector) -> None:
     require_weight(weights)
     taking_part = y[weights > 0]
     if (taking_part == taking_part[0]).all():
         raise ValueError("Invalid input - all samples with positive weights belong to the same class.")
 
 
-def class_weights(spec: Any, classes: NDArray[Any], y: NDArray[np.intp], weights: Vector) -> Vector:
+def class_weights(spec: Any, classes: NDArray[Any], y: NDArray[np.integer], weights: Vector) -> Vector:
     """The weight of each class: given by label, or 'balanced' for the inverse of the class's share of the total weight."""
     if spec is None:
         return np.ones(len(classes))
