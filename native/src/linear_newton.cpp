@@ -468,7 +468,10 @@ private:
         double below = 0.0, above = std::numeric_limits<double>::infinity(), length = 1.0;
         for (int trial = 0; trial < most_line_searches; ++trial) {
             const SlopeOfLosses here = slope_at(length);
-            if (std::abs(here.slope) <= -line_search_slope * first) return length;
+            // beyond the minimum the slope must be small for its curvature too: along a step that is far too long, the losses
+            // bend near its start, and the little slope that is left at its end is a long way up
+            const double enough = -line_search_slope * (here.slope > 0.0 ? std::max(first, -here.curvature * length) : first);
+            if (std::abs(here.slope) <= enough) return length;
             (here.slope < 0.0 ? below : above) = length;
             double next = here.curvature > 0.0 ? length - here.slope / here.curvature : 2.0 * length;
             if (!(next > below && next < above))
