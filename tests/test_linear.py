@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tracemalloc
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -241,19 +243,126 @@ def test_errors_name_the_argument_and_the_rule(two_classes, parameters, message)
         LinearSVC(**parameters).fit(*two_classes)
 
 
-def test_the_data_are_not_copied():
-    """Peak memory of Python's allocations is a small part of the data."""
-    import tracemalloc
-
-    X = sp.random(20_000, 3_000, 0.02, format="csr", dtype=np.float32, random_state=0)
-    y = (np.asarray(X.sum(axis=1)).ravel() > X.sum(axis=1).mean()).astype(int)
-    bytes_of_data = X.data.nbytes + X.indices.nbytes
-    LinearSVC(loss="hinge", gap_tol=0.5).fit(X[:100], y[:100])  # imports
+def peak_of(action):
+    """The largest memory of Python's and NumPy's allocations while `action` runs."""
     tracemalloc.start()
-    LinearSVC(loss="hinge", gap_tol=0.5).fit(X, y)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert peak < 0.6 * bytes_of_data
+    try:
+        action()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def with_wide_indices(X):
+    X.indices, X.indptr = X.indices.astype(np.int64), X.indptr.astype(np.int64)
+    return X
+
+
+def with_rows_reversed(X):
+    """The same rows, their entries in descending order of the columns."""
+    order = np.concatenate([np.arange(b - 1, a - 1, -1) for a, b in pairwise(X.indptr)])
+    return type(X)((X.data[order], X.indices[order], X.indptr), shape=X.shape)
+
+
+NOT_COPIED = {
+    "csr_matrix": lambda X: X,
+    "csr_array": sp.csr_array,
+    "unsorted": with_rows_reversed,
+    "int64": with_wide_indices,
+    "unsorted int64": lambda X: with_wide_indices(with_rows_reversed(X)),
+    "dense": lambda X: X[:, :100].toarray(),
+}
+
+
+@pytest.mark.parametrize("layout", NOT_COPIED)
+def test_the_data_are_not_copied(layout):
+    """Peak memory of Python's allocations is a small part of the data, in `fit` and in `predict`."""
+    random, n, per_row, apart = np.random.default_rng(0), 60_000, 40, 25
+    columns = apart * np.arange(per_row) + random.integers(apart, size=(n, per_row))
+    given = random.random(n * per_row, dtype=np.float32), columns.ravel(), np.arange(0, n * per_row + 1, per_row)
+    X = sp.csr_matrix(given, shape=(n, apart * per_row))
+    y = (X @ random.standard_normal(X.shape[1]) > 0.0).astype(int)
+    X = NOT_COPIED[layout](X)
+    n_bytes = X.data.nbytes + (X.indices.nbytes if sp.issparse(X) else 0)
+    model = LinearSVC(loss="hinge", gap_tol=0.5)
+    model.fit(X[:100], y[:100])  # imports
+    assert peak_of(lambda: model.fit(X, y)) < 0.4 * n_bytes
+    assert peak_of(lambda: model.predict(X)) < 0.4 * n_bytes
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int8])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_a_memory_map_is_not_converted_as_a_whole(tmp_path, monkeypatch, dtype, sparse):
+    monkeypatch.setattr("maxmargin.estimators.chunks.BYTES_OF_CHUNK", 200_000)
+    random = np.random.default_rng(0)
+    X = (random.standard_normal((20_000, 200)) * 10).astype(dtype)
+    model = LinearSVC().fit(X[:200], X[:200, 0] > 0)
+    expected = model.decision_function(X)
+    if sparse:
+        X = sp.csr_matrix(X)
+        X.data = mapped(tmp_path / "data", X.data)
+    else:
+        X = mapped(tmp_path / "rows", X)
+    np.testing.assert_allclose(model.decision_function(X), expected, atol=1e-12)
+    n_bytes = X.data.nbytes + (X.indices.nbytes if sparse else 0)
+    assert peak_of(lambda: model.predict(X)) < n_bytes + 60 * X.shape[0]
+
+
+def mapped(path, array):
+    np.save(path, array)
+    return np.load(path.with_suffix(".npy"), mmap_mode="r")
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+def test_odd_entries_of_sparse_rows(two_classes, solver, loss):
+    """Entries in any order, twice, or zero: the machine is that of the dense rows."""
+    X, y = two_classes
+    plain = LinearSVC(loss=loss, solver=solver, gap_tol=1e-8).fit(X, y)
+    csr = with_rows_reversed(sp.csr_matrix(X))
+    halves = sp.csr_matrix((np.repeat(csr.data / 2, 2), np.repeat(csr.indices, 2), 2 * csr.indptr), shape=csr.shape)
+    zeros = sp.csr_matrix(np.where(X > 0.5, X, 0.0) + 1.0)
+    zeros.data -= 1.0
+    for odd in (csr, halves):
+        before = odd.indices.copy()
+        model = LinearSVC(loss=loss, solver=solver, gap_tol=1e-8).fit(odd, y)
+        assert model.certificate_.primal == pytest.approx(plain.certificate_.primal, rel=1e-7)
+        np.testing.assert_allclose(model.decision_function(odd), model.decision_function(X), atol=1e-12)
+        np.testing.assert_array_equal(odd.indices, before)  # the user's matrix stays as it is
+    model = LinearSVC(loss=loss, solver=solver, gap_tol=1e-8).fit(zeros, y)
+    dense = LinearSVC(loss=loss, solver=solver, gap_tol=1e-8).fit(zeros.toarray(), y)
+    assert zeros.nnz == X.size
+    assert model.certificate_.primal == pytest.approx(dense.certificate_.primal, rel=1e-7)
+
+
+@pytest.mark.parametrize("labels", [np.array([-100, 100], np.int8), np.array([2**64 - 3, 2**64 - 1], np.uint64)])
+def test_labels_at_the_ends_of_their_type(two_classes, labels):
+    X, y = two_classes
+    model = LinearSVC().fit(X, labels[y])
+    np.testing.assert_array_equal(model.classes_, labels)
+    np.testing.assert_array_equal(model.predict(X), labels[LinearSVC().fit(X, y).predict(X)])
+
+
+def test_columns_that_the_training_set_does_not_use(two_classes):
+    X, y = two_classes
+    wide = sp.hstack([sp.csr_matrix(X), sp.csr_matrix((len(X), 3))], format="csr")
+    model = LinearSVC().fit(wide, y)
+    np.testing.assert_array_equal(model.coef_[0, -3:], 0.0)
+    queries = np.c_[X, np.full((len(X), 3), 1e6)]  # values where training had none do not count
+    np.testing.assert_allclose(model.decision_function(queries), LinearSVC().fit(X, y).decision_function(X), atol=1e-6)
+    with pytest.raises(ValueError, match="16 features"):
+        model.predict(sp.csr_matrix((1, 16)))
+
+
+@pytest.mark.parametrize("nu", [0.01, 0.5])
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("repeats", [1, 10])
+def test_one_class_around_the_origin(solver, nu, repeats):
+    """The origin is among the samples: the optimum is zero, and is found without a complaint."""
+    X = np.repeat(np.random.default_rng(0).standard_normal((200, 8)), repeats, axis=0)
+    model = LinearOneClassSVM(nu=nu, solver=solver).fit(X)
+    assert model.status_ is Status.GAP_REACHED
+    assert np.linalg.norm(model.coef_) < 1e-6
 
 
 def test_a_tolerance_bounds_the_violation(two_classes):

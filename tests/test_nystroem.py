@@ -36,6 +36,17 @@ def test_it_is_the_linear_machine_on_the_features(data, loss, kernel, intercept)
     np.testing.assert_allclose(model.decision_function(X), linear.decision_function(features), atol=2e-3)
 
 
+def test_features_in_float32_span_what_those_in_float64_do(data, monkeypatch):
+    """Also the directions of small eigenvalues, which decide the last samples."""
+    X, y = data
+    model = SVC(
+        gamma=0.02, C=100.0, loss="squared_hinge", approximation="nystroem", n_components=100, random_state=0, gap_tol=1e-7
+    )
+    primal = model.fit(X, y).certificate_.primal
+    monkeypatch.setattr("maxmargin.estimators.nystroem.FEW_VALUES", 0)
+    assert model.fit(X, y).certificate_.primal == pytest.approx(primal, rel=1e-4)
+
+
 def test_the_landmarks_are_those_of_scikit_learn(data):
     X, y = data
     model = SVC(gamma=0.2, approximation="nystroem", n_components=30, random_state=1).fit(X, y)

@@ -12,6 +12,7 @@ from threadpoolctl import threadpool_limits
 
 from maxmargin import LinearOneClassSVM, LinearSVC, LinearSVR
 from maxmargin.estimators import chunks
+from maxmargin.estimators.chunks import MatrixInChunks
 from maxmargin.formulations import BalanceInParts, LinearProblem
 from maxmargin.io import DataFileError, open_rows
 from maxmargin.solution import Status
@@ -369,5 +370,20 @@ def test_balance_in_parts(excess):
     repair = first.plus(second).repair(problem.total)
     moved = np.concatenate([repair.of(problem.part(part), beta[part]) for part in parts])
     np.testing.assert_allclose(moved, problem.balanced(beta), atol=1e-14)
-    assert (problem.box[0] <= moved).all()
-    assert (moved <= problem.box[1]).all()
+    lower, upper = problem.box
+    assert (lower <= moved).all()
+    assert (moved <= upper).all()
+    assert moved.sum() == pytest.approx(max(problem.total, lower.sum()), abs=1e-12)  # the last excess cannot be repaired
+
+
+def test_entries_beyond_the_reach_of_32_bits():
+    """Rows that lie behind two billion entries are found; those entries are one number each, which takes no memory."""
+    before, n_columns = 2**31 + 5, 7
+    starts = np.array([0, before, before + 2, before + 3], dtype=np.int64)
+    X = sp.csr_array((3, n_columns), dtype=np.float32)
+    X.data, X.indices = np.broadcast_to(np.float32(2.0), before + 3), np.broadcast_to(np.int64(4), before + 3)
+    X.indptr = starts
+    rows, *_ = MatrixInChunks(X)._take([slice(1, 3)])
+    np.testing.assert_array_equal(rows.indptr, [0, 2, 3])
+    np.testing.assert_array_equal(rows.indices, [4, 4, 4])
+    np.testing.assert_array_equal(rows.data, [2.0, 2.0, 2.0])

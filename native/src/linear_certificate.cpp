@@ -10,7 +10,9 @@
 namespace maxmargin {
 namespace {
 
-constexpr int most_groups = 16;  // of rows, each with sums of its own: by the data alone, so that threads change no bit
+// Groups of rows, each with sums of its own, which together take no more room than a vector over the samples; their number
+// depends on the data alone, so that threads change no bit.
+constexpr int most_groups = 16;
 constexpr double unit_roundoff = 0x1p-53, infinity = std::numeric_limits<double>::infinity();
 
 // Add w.x_i and |x_i|^2 to `score` and `square`, and dual x_i to `products`; return the number of terms.
@@ -108,7 +110,8 @@ LinearEvidence linear_evidence(const View& X, const LinearProblem& problem, cons
     double square_of_weights = 0.0;
     for (std::int64_t k = 0; k < d; ++k) square_of_weights += weights[k] * weights[k];
     const double norm = std::sqrt(square_of_weights);
-    const int n_groups = static_cast<int>(std::clamp<std::int64_t>(n / rows_of_part, 1, most_groups));
+    const std::int64_t worth_it = std::min(n / rows_of_part, std::max<std::int64_t>(n / (2 * d + 1), 2));
+    const int n_groups = static_cast<int>(std::clamp<std::int64_t>(worth_it, 1, most_groups));
     std::vector<Sum> sums_of_products(n_groups * d);
     std::vector<Sums> sums(n_groups);
     Failure failure;

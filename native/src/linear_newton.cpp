@@ -50,9 +50,9 @@ public:
     // Sample i is row i * stride.
     Newton(const View& X, const LinearProblem& problem, double* beta, double* weights, std::int64_t stride = 1)
         : X_(X), problem_(problem), beta_(beta), weights_(weights), stride_(stride), n_(problem.n_samples), d_(X.n_features),
-          columns_(d_ + problem.has_bias()), parts_(n_, stored_values(X) / stride, columns_), scores_(n_), moves_(n_),
-          anchor_(problem.squared ? 0 : n_), bends_(n_), in_matrix_(n_), products_(columns_), gradient_(columns_),
-          step_(columns_), partial_(std::size_t(parts_.size()) * columns_), lists_(parts_.size()) {
+          columns_(d_ + problem.has_bias()), parts_(n_, stored_values(X) / stride, columns_), scores_(n_),
+          anchor_(problem.squared ? 0 : n_), bends_(n_), in_matrix_(keeps_matrix() ? n_ : 0), products_(columns_),
+          gradient_(columns_), step_(columns_), partial_(std::size_t(parts_.size()) * columns_), lists_(parts_.size()) {
         double size = 0.0, cost = 0.0;
         for (std::int64_t i = 0; i < n_; ++i) {
             size += std::abs(problem.reach[i] * problem.targets[i]);
@@ -67,7 +67,7 @@ public:
         needs_start_ = cold && n_ >= rows_per_column_of_subset * subset_stride * columns_ && n_ >= subset_stride * least_subset;
         for (std::int64_t i = 0; i < static_cast<std::int64_t>(anchor_.size()); ++i)
             anchor_[i] = cold && !problem.two_sided ? 0.5 * problem.reach[i] : beta_[i];
-        std::fill(in_matrix_.data(), in_matrix_.data() + n_, char(0));
+        std::fill(in_matrix_.data(), in_matrix_.data() + in_matrix_.size(), char(0));
         std::fill(scores_.data(), scores_.data() + n_, 0.0);
         if (std::any_of(weights_, weights_ + columns_, [](double w) { return w != 0.0; })) multiply(weights_, scores_.data());
         transpose(beta_, products_.data());
@@ -76,6 +76,7 @@ public:
     LinearProgress advance(double gap_tol, std::int64_t max_rounds, double seconds) override {
         const Deadline deadline(seconds);
         LinearProgress progress{};
+        moves_ = Buffer<double>(n_);
         if (std::exchange(needs_start_, false)) start_from_subset(gap_tol, seconds);
         for (std::int64_t round = 0;; ++round) {
             const SumsOfLosses sums = take_duals();
@@ -107,6 +108,8 @@ public:
         }
         progress.passes = passes_;
         passes_ = 0.0;
+        moves_ = Buffer<double>();  // a certificate, which comes next, needs the room
+        std::fill(lists_.begin(), lists_.end(), Lists());
         return progress;
     }
 
@@ -252,22 +255,25 @@ private:
                                  (sparse ? length * length : static_cast<double>(d_) * d_ / gemm_speed) *
                                      static_cast<double>(std::min(n_band_, n_entering_ + n_leaving_));
         const double by_rows = 2.0 * usual_conjugate_steps * length * static_cast<double>(n_band_);
-        if (columns_ <= most_columns_of_matrix && by_matrix <= by_rows && solve_by_matrix()) return;
+        if (keeps_matrix() && by_matrix <= by_rows && solve_by_matrix()) return;
         solve_by_rows(smooth, gap);
     }
 
     double row_length() const {
         return static_cast<double>(stored_values(X_)) / static_cast<double>(std::max<std::int64_t>(X_.n_samples, 1));
     }
+    bool keeps_matrix() const { return columns_ <= most_columns_of_matrix; }
     static constexpr bool sparse = !requires(View view) { view.row_stride; };
 
-    // The rows whose duals bend (the band), and those that enter or leave the matrix.
+    // The rows whose duals bend (the band), and, if there is a matrix, those that enter or leave it.
     void list_rows() {
         parts_.each([&](int p, std::int64_t first, std::int64_t last) {
             Lists& lists = lists_[p];
             lists.band.clear(), lists.entering.clear(), lists.leaving.clear();
+            lists.band.reserve(std::count(bends_.data() + first, bends_.data() + last, char(1)));
             for (std::int64_t i = first; i < last; ++i) {
                 if (bends_[i]) lists.band.push_back(i);
+                if (!keeps_matrix()) continue;
                 if (bends_[i] && !in_matrix_[i]) lists.entering.push_back(i);
                 if (!bends_[i] && in_matrix_[i]) lists.leaving.push_back(i);
             }
@@ -285,6 +291,9 @@ private:
         const std::size_t size = std::size_t(columns_) * columns_;
         factor_.resize(size);
         for (std::size_t at = 0; at < size; ++at) factor_[at] = scale() * matrix_[at];
+        if constexpr (sparse)  // rows that are not sorted have some products in the other triangle
+            for (std::size_t i = 0, c = columns_; i < c; ++i)
+                for (std::size_t j = i + 1; j < c; ++j) factor_[i * c + j] += scale() * matrix_[j * c + i];
         for (int k = 0; k < d_; ++k) factor_[std::size_t(k) * columns_ + k] += 1.0;
         if (problem_.has_bias()) factor_[size - 1] += problem_.ridge() + least_ridge();
         if (!blas::cholesky(columns_, factor_.data())) return false;
@@ -293,7 +302,7 @@ private:
         return true;
     }
 
-    // matrix = sum over the band of C_i x_i x_i', its lower triangle by columns (the upper by rows); columns of rows are sorted.
+    // matrix = sum over the band of C_i x_i x_i', its lower triangle by columns (the upper by rows).
     void update_matrix() {
         const bool anew = matrix_.empty() || n_band_ <= n_entering_ + n_leaving_;
         if (anew) matrix_.assign(std::size_t(columns_) * columns_, 0.0);
@@ -459,7 +468,10 @@ private:
         double below = 0.0, above = std::numeric_limits<double>::infinity(), length = 1.0;
         for (int trial = 0; trial < most_line_searches; ++trial) {
             const SlopeOfLosses here = slope_at(length);
-            if (std::abs(here.slope) <= -line_search_slope * first) return length;
+            // beyond the minimum the slope must be small for its curvature too: along a step that is far too long, the losses
+            // bend near its start, and the little slope that is left at its end is a long way up
+            const double enough = -line_search_slope * (here.slope > 0.0 ? std::max(first, -here.curvature * length) : first);
+            if (std::abs(here.slope) <= enough) return length;
             (here.slope < 0.0 ? below : above) = length;
             double next = here.curvature > 0.0 ? length - here.slope / here.curvature : 2.0 * length;
             if (!(next > below && next < above))

@@ -109,8 +109,7 @@ def certify_linear(problem: LinearProblem | LinearTotals, weights: Vector, evide
     def zero() -> float:
         """The largest objective that cannot be told from zero: a rounding error of the losses of the machine w = 0, or, where
         these are zero (one-class), of the largest |w|^2 that such duals could have."""
-        losses = problem.value_of_zero
-        return ZERO * losses if losses > 0.0 else EPSILON * sums.reach**2
+        return ZERO * (problem.value_of_zero or sums.reach**2)
 
     return Certificate(
         primal=dual + gap,

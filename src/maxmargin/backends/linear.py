@@ -21,7 +21,7 @@ ROWS_OF_PART = 4096
 
 
 class Rows:
-    """Dense rows in C order, or CSR with sorted and unique columns, in float32 or float64."""
+    """Dense rows in C order, or CSR with unique columns in any order, in float32 or float64."""
 
     def __init__(self, X: Any) -> None:
         self._X = X

@@ -167,7 +167,7 @@ def in_chunks(estimator: Any, X: Any, y: Any, sample_weight: Any, checkpoint: An
                 raise ValueError(f"{name} must be None where X is an iterable of chunks: each chunk is (X, y, sample_weight)")
         arrays = X.matrix() if hasattr(X, "matrix") else None  # of the files of io.open_rows, if they have a cache
         if arrays is not None:
-            matrix = MatrixInChunks(arrays[0], arrays[1], None)
+            matrix = MatrixInChunks(*arrays)
             return ChunkedRows(estimator, matrix.in_order, has_targets, matrix.at_random)
         items = X if callable(X) else _re_iterable(X)
         return ChunkedRows(estimator, lambda: iter(items()), has_targets)
@@ -234,7 +234,7 @@ class MatrixInChunks:
     """The rows of a dense or CSR matrix. They are copied from where they lie: a memory map is read here, and not where it is
     computed with."""
 
-    def __init__(self, X: Any, y: Any, weights: Any) -> None:
+    def __init__(self, X: Any, y: Any = None, weights: Any = None) -> None:
         if sp.issparse(X) and X.format != "csr":
             raise ValueError(f"X is a sparse matrix in {X.format} format: to be read in chunks of rows it must be CSR")
         self._X, self._y, self._weights = X, y, weights

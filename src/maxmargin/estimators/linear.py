@@ -24,7 +24,7 @@ from maxmargin.cluster import by_partition, is_collection
 from maxmargin.control import Control, Progress, Stop
 from maxmargin.estimators import diagnosis, validation
 from maxmargin.estimators.callback_tree import CallbackSupportMixin, CallbackTree, with_callbacks
-from maxmargin.estimators.chunks import in_chunks
+from maxmargin.estimators.chunks import MatrixInChunks, in_chunks, is_memory_mapped
 from maxmargin.estimators.linear_in_passes import IN_PASSES, Classification, Fit, OneClass, Parts, PartsHere, Regression, Task
 from maxmargin.estimators.linear_on_cluster import PartsOnCluster
 from maxmargin.estimators.linear_training import LinearMachineResult, Problem, Start, certify, train_linear
@@ -221,13 +221,18 @@ class LinearMachine(ShownInNotebooks, Portable, CallbackSupportMixin, BaseEstima
 
     # --- use ------------------------------------------------------------------------------------------------------
 
-    def _scores(self, X: ArrayLike) -> Matrix:
+    def _scores(self, X: Any) -> Matrix:
         """w . x + b, a column for each machine."""
         check_is_fitted(self)
-        queries = validation.samples(self, X, reset=False)
-        coefficients = self.coef_.T
-        scores: Any = queries @ coefficients
-        return np.asarray((scores.toarray() if sp.issparse(scores) else scores) + self.intercept_)
+        if is_memory_mapped(X) and X.ndim == 2:  # it may be larger than memory: no copy of it as a whole, in float64 or else
+            return np.concatenate([self._scores_of(rows) for rows, *_ in MatrixInChunks(X).in_order()])
+        return self._scores_of(X)
+
+    def _scores_of(self, X: ArrayLike) -> Matrix:
+        """Like `_scores`, for rows that are in memory."""
+        queries = validation.samples(self, X, reset=False, in_any_order=True)
+        scores: list[Any] = [part @ self.coef_.T for _, part in Rows(queries).parts()]
+        return np.asarray(np.concatenate([one.toarray() if sp.issparse(one) else one for one in scores]) + self.intercept_)
 
     def sparsify(self) -> Self:
         """Store `coef_` as a CSR matrix, which saves memory where most weights are zero (penalty='l1')."""
@@ -435,17 +440,14 @@ class LinearSVC(Probabilities, Classifier, LinearMachine):  # type: ignore[misc]
             return self._fit_in_passes(parts, task, checkpoint)
         tasks = CallbackTree(self)
         control = self._make_control(tasks)
-        X, given = validation.samples(self, X, y, reset=True)
+        X, given = validation.samples(self, X, y, reset=True, in_any_order=True)
         self.classes_, labels = classes_and_labels(given)
-        weights = validation.sample_weights(sample_weight, X)
         with validation.parameters_of(self):
-            costs = self._costs(labels, weights)
-        validation.require_two_classes(labels, costs)
-        problems = self._formulate(labels, costs, bias, constant)
+            problems = self._formulate(labels, validation.sample_weights(sample_weight, X), bias, constant)
         tasks.begin(len(problems), X=X, y=y, metadata={"sample_weight": sample_weight})
         results = self._train(X, problems, control, tasks)
-        self._keep_machines(problems, results, labels, costs)
-        self._calibrate(X, problems, results, labels, weights)
+        self._keep_machines(problems, results, labels)
+        self._calibrate(X, problems, results, labels, sample_weight)
         self._finish(control, tasks)
         return self
 
@@ -454,14 +456,15 @@ class LinearSVC(Probabilities, Classifier, LinearMachine):  # type: ignore[misc]
         X: Any,
         problems: Sequence[Problem],
         results: Sequence[LinearMachineResult],
-        labels: NDArray[np.intp],
-        weights: Vector,
+        labels: NDArray[np.integer],
+        sample_weight: ArrayLike | None,
     ) -> None:
         """Fit a map for each machine on its decisions about samples that it has not seen."""
         self.calibration_ = ()
         self.__dict__.pop("loo_error_", None)
         if not self.probability:
             return
+        weights = validation.sample_weights(sample_weight, X)
         unseen, maps = np.empty((len(labels), len(problems))), []
         for column, problem, result in zip(unseen.T, problems, results, strict=True):
             assert isinstance(problem, LinearProblem)
@@ -470,21 +473,20 @@ class LinearSVC(Probabilities, Classifier, LinearMachine):  # type: ignore[misc]
         self.calibration_ = tuple(maps)
         self.loo_error_ = float(np.average(_choose(unseen) != labels, weights=weights))
 
-    def _costs(self, labels: NDArray[np.intp], weights: Vector) -> Vector:
-        """C_i of each sample."""
-        self.class_weight_ = validation.class_weights(self.class_weight, self.classes_, labels, weights)
-        return np.asarray(float(self.C) * weights * self.class_weight_[labels])
-
     def _keep_machines(
-        self, problems: Sequence[Problem], results: Sequence[LinearMachineResult], labels: NDArray[np.intp], costs: Vector
+        self, problems: Sequence[Problem], results: Sequence[LinearMachineResult], labels: NDArray[np.integer]
     ) -> None:
         if isinstance(problems[0], JointLinearProblem):
-            self._keep_joint(problems[0], results[0], np.unique(labels[costs > 0.0]))
+            self._keep_joint(problems[0], results[0], np.unique(labels[problems[0].cost > 0.0]))
         else:
             self._keep(problems, results)
 
-    def _formulate(self, labels: NDArray[np.intp], costs: Vector, bias: str, constant: float) -> list[Problem]:
+    def _formulate(self, labels: NDArray[np.integer], weights: Vector, bias: str, constant: float) -> list[Problem]:
         """A problem for each class against the rest, or one for two classes, or one of all classes."""
+        self.class_weight_ = validation.class_weights(self.class_weight, self.classes_, labels, weights)
+        costs = self.class_weight_[labels]
+        costs *= float(self.C) * weights
+        validation.require_two_classes(labels, costs)
         if self.multi_class == JOINT_STRATEGY:
             present = np.unique(labels[costs > 0.0])
             numbers = np.searchsorted(present[:-1], labels).astype(np.int32)  # a class without weight counts as one that has some
@@ -495,7 +497,7 @@ class LinearSVC(Probabilities, Classifier, LinearMachine):  # type: ignore[misc]
             for positive in positives
         ]
 
-    def _keep_joint(self, problem: JointLinearProblem, result: LinearMachineResult, present: NDArray[np.intp]) -> None:
+    def _keep_joint(self, problem: JointLinearProblem, result: LinearMachineResult, present: NDArray[np.integer]) -> None:
         """Keep one machine of all classes: a row for each class, or the difference of two.
 
         The scores of the classes that are present add up to zero, so one of them is not negative, and a class without weight is
@@ -620,7 +622,7 @@ class LinearSVR(Regressor, LinearMachine):  # type: ignore[misc]
         control = self._make_control(tasks)
         if isinstance(y, np.ndarray) and y.ndim == 1 and y.dtype.kind == "f":
             validation.finite_targets(scale, y)  # before scikit-learn refuses them without saying where
-        X, given = validation.samples(self, X, y, reset=True, numeric_targets=True)
+        X, given = validation.samples(self, X, y, reset=True, numeric_targets=True, in_any_order=True)
         targets = validation.finite_targets(scale, given)
         weights = validation.sample_weights(sample_weight, X)
         validation.require_weight(weights)
@@ -713,7 +715,7 @@ class LinearOneClassSVM(OutlierMixin, LinearMachine):  # type: ignore[misc]
             return self._fit_in_passes(parts, OneClass(float(self.nu)), checkpoint)
         tasks = CallbackTree(self)
         control = self._make_control(tasks)
-        X = validation.samples(self, X, reset=True)
+        X = validation.samples(self, X, reset=True, in_any_order=True)
         weights = validation.sample_weights(sample_weight, X)
         validation.require_weight(weights)
         problem = linear_one_class(weights, float(self.nu))
@@ -768,11 +770,10 @@ def train_folds(machine: LinearSVC, X: Any, y: NDArray[Any], weights: Sequence[V
     folds = [copy(machine) for _ in weights]
     for fold in folds:  # it is asked about rows of X, which have no names
         fold.__dict__.pop("feature_names_in_", None)
-    costs = [fold._costs(labels, own) for fold, own in zip(folds, weights, strict=True)]
-    problems = [fold._formulate(labels, own, bias, constant) for fold, own in zip(folds, costs, strict=True)]
+    problems = [fold._formulate(labels, own, bias, constant) for fold, own in zip(folds, weights, strict=True)]
     results = iter(machine._solve_problems(X, [one for some in problems for one in some], control))
-    for fold, some, own in zip(folds, problems, costs, strict=True):
-        fold._keep_machines(some, [next(results) for _ in some], labels, own)
+    for fold, some in zip(folds, problems, strict=True):
+        fold._keep_machines(some, [next(results) for _ in some], labels)
         fold._last, fold.calibration_ = None, ()
     return folds
 
@@ -790,13 +791,16 @@ def _with_the_plane_lowered(X: Any, problem: LinearProblem, result: LinearMachin
     return replace(result, weights=weights, proof=certify(problem, Rows(X), weights, result.beta))
 
 
-def classes_and_labels(y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.intp]]:
-    """Like `validation.classes_and_labels`, without sorting where the labels are small whole numbers."""
+def classes_and_labels(y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.integer]]:
+    """Like `validation.classes_and_labels`, without sorting where the labels are small whole numbers, and then with numbers of
+    classes that take a byte where that is enough."""
     if y.dtype.kind not in "iu" or not len(y) or int(y.max()) - int(y.min()) >= len(y):
         return validation.classes_and_labels(y)
     least = y.min()
-    present = np.bincount((y - least).astype(np.intp)) > 0
-    if present.sum() < 2:
+    from_least = np.subtract(y, least, dtype=np.int64, casting="unsafe")  # int8 would not do for -100 and 100
+    present = np.bincount(from_least) > 0
+    n_classes = int(present.sum())
+    if n_classes < 2:
         return validation.classes_and_labels(y)
-    numbers = np.cumsum(present) - 1
-    return (np.flatnonzero(present) + least).astype(y.dtype), numbers[(y - least).astype(np.intp)]
+    numbers = (np.cumsum(present) - 1).astype(np.min_scalar_type(n_classes))
+    return np.flatnonzero(present).astype(y.dtype) + least, numbers[from_least]

@@ -419,10 +419,11 @@ class Fit:
             own = Control()
             starts = train_linear("newton", problems, Rows(sample.X), Stop(math.inf, GAP_OF_SAMPLE), own, 100)
             spread = math.sqrt((self._task.n_features + 1) / n)
-            return [
-                NewtonInPasses(whole, self._task.n_features, start.weights, spread)
-                for whole, start in zip(totals, starts, strict=True)
-            ]
+            if all(start.status.converged for start in starts):  # a start that is far off costs more passes than none
+                return [
+                    NewtonInPasses(whole, self._task.n_features, start.weights, spread)
+                    for whole, start in zip(totals, starts, strict=True)
+                ]
         return [NewtonInPasses(whole, self._task.n_features) for whole in totals]
 
     # --- the passes -----------------------------------------------------------------------------------------------

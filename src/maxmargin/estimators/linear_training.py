@@ -88,6 +88,7 @@ def prove(run: LinearRun, rows: Rows | Columns, stop: Stop, control: Control, ma
         if target < LEAST_GAP:
             status = Status.STALLED
             break
+        del solution, proof  # they hold vectors over the samples, and the next ones come
     return LinearMachineResult(solution.beta, solution.weights, proof, status, run.rounds, run.passes, run.trace)
 
 

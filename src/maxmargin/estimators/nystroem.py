@@ -43,9 +43,9 @@ Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 
 APPROXIMATIONS = ("nystroem",)
-#: Eigenvalues of the landmarks' kernel matrix, relative to the largest, below which float32 features would be noise.
-RANK_CUT = {np.dtype(np.float32): 1e-6, np.dtype(np.float64): 1e-12}
-#: With at most this many values the features are float64.
+#: Eigenvalues of the landmarks' kernel matrix, relative to the largest, below which features would be noise.
+RANK_CUT = 1e-12
+#: With at most this many values the features are kept in float64, else in float32; they are computed in float64.
 FEW_VALUES = 1 << 23
 ROWS_AT_ONCE = 2048
 
@@ -86,7 +86,7 @@ class Nystroem:
         self._kernel, self._landmarks, self._dtype = kernel, landmarks, dtype
         self.matrix = landmarks.block(kernel, landmarks)
         values, vectors = eigh(self.matrix)
-        kept = values > RANK_CUT[dtype] * max(float(values[-1]), 0.0)
+        kept = values > RANK_CUT * max(float(values[-1]), 0.0)
         if not kept.any():
             raise ValueError(
                 "approximation='nystroem': the kernel matrix of the landmarks is zero or negative; scale the features"
@@ -96,13 +96,12 @@ class Nystroem:
 
     def features(self, samples: Samples) -> NDArray[Any]:
         """A row of features for each sample, computed in blocks of rows on all threads."""
-        n, whitening = len(samples), self.whitening.astype(self._dtype)
-        out = np.empty((n, whitening.shape[1]), dtype=self._dtype)
+        n = len(samples)
+        out = np.empty((n, self.whitening.shape[1]), dtype=self._dtype)
 
         def fill(first: int) -> None:
             rows = np.arange(first, min(first + ROWS_AT_ONCE, n))
-            block = samples.take(rows).block(self._kernel, self._landmarks)
-            np.matmul(block.astype(self._dtype, copy=False), whitening, out=out[rows[0] : rows[-1] + 1])
+            out[rows[0] : rows[-1] + 1] = samples.take(rows).block(self._kernel, self._landmarks) @ self.whitening
 
         with ThreadPoolExecutor(n_threads()) as pool:
             list(pool.map(fill, range(0, n, ROWS_AT_ONCE)))

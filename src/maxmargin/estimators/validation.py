@@ -25,7 +25,7 @@ Vector = NDArray[np.float64]
 
 _LITTLE_MEMORY = 64_000_000  # bytes of cache that are always allowed
 LARGEST_TARGET = 1e15  # of regression: neighbouring float64 numbers above it differ by more than any useful tol
-VALUES_AT_ONCE = 1 << 24
+VALUES_AT_ONCE, VALUES_SORTED_AT_ONCE = 1 << 24, 1 << 18
 _FLOATS = (np.dtype(np.float64), np.dtype(np.float32))
 
 
@@ -172,10 +172,13 @@ def free_memory() -> int:
         return 2_000_000_000
 
 
-def samples(estimator: Any, X: Any, y: Any = "no_validation", *, reset: bool, numeric_targets: bool = False) -> Any:
+def samples(
+    estimator: Any, X: Any, y: Any = "no_validation", *, reset: bool, numeric_targets: bool = False, in_any_order: bool = False
+) -> Any:
     """X (and y) after scikit-learn's checks: float32 or float64, in C order or CSR, and finite; an error says where it is not.
 
-    A callable kernel may be defined on samples that are not rows of numbers; these stay as they are.
+    A callable kernel may be defined on samples that are not rows of numbers; these stay as they are. The columns of CSR rows are
+    unique, and ascend unless `in_any_order` is set, which saves the copy of unsorted rows.
     """
     if isinstance(X, PartitionedRows):
         return _validated_rows(estimator, X, y, numeric_targets)
@@ -210,7 +213,7 @@ def samples(estimator: Any, X: Any, y: Any = "no_validation", *, reset: bool, nu
         **({"y_numeric": True} if numeric_targets else {}),
     )
     rows, *targets = checked if isinstance(checked, tuple) else (checked,)
-    rows = canonical(rows)
+    rows = canonical(rows, in_any_order)
     require_finite(estimator, rows)
     return (rows, *targets) if targets else rows
 
@@ -248,20 +251,40 @@ def require_valid_sparse(X: Any) -> None:
     uses them would read arbitrary memory."""
     if sp.issparse(X) and X.format in ("csr", "csc", "bsr"):
         try:
-            type(X)((X.data, X.indices, X.indptr), shape=X.shape).check_format(full_check=True)
+            _without_flags(X).check_format(full_check=True)
         except (ValueError, TypeError) as error:
             raise ValueError(f"X is not a valid sparse matrix: {error}") from None
 
 
-def canonical(X: Any) -> Any:
-    """X as CSR with ascending and unique column indices in each row, copied if necessary; dense rows as they are."""
+def canonical(X: Any, in_any_order: bool = False) -> Any:
+    """X as CSR with unique column indices in each row, which ascend unless `in_any_order` is set; copied if necessary. Dense
+    rows as they are."""
     if not sp.issparse(X):
         return X
-    fresh = type(X)((X.data, X.indices, X.indptr), shape=X.shape)  # a new object, without flags that may be wrong
-    if not fresh.has_canonical_format:
+    fresh = _without_flags(X)
+    if not (fresh.has_canonical_format or (in_any_order and _has_unique_columns(fresh))):
         fresh = fresh.copy()
         fresh.sum_duplicates()
     return fresh
+
+
+def _without_flags(X: Any) -> Any:
+    """A new sparse matrix on the same arrays, without flags that may be wrong. (The constructor of scipy.sparse.csr_matrix would
+    copy indices of 64 bits.)"""
+    fresh = type(X)(X.shape, dtype=X.dtype)
+    fresh.data, fresh.indices, fresh.indptr = X.data, X.indices, X.indptr
+    return fresh
+
+
+def _has_unique_columns(X: Any) -> bool:
+    """Whether no row of a CSR matrix has a column twice, without a copy of the matrix: some rows are sorted at a time."""
+    height = max(1, VALUES_SORTED_AT_ONCE * X.shape[0] // max(X.nnz, 1))
+    for first in range(0, X.shape[0], height):
+        some = X[first : first + height]
+        some.sort_indices()
+        if not some.has_canonical_format:
+            return False
+    return True
 
 
 def samples_and_targets(estimator: Any, X: Any, y: Any) -> tuple[Any, Vector]:
@@ -377,14 +400,14 @@ def require_weight(weights: Vector) -> None:
         raise ValueError("Invalid input - all samples have zero or negative weights.")
 
 
-def require_two_classes(y: NDArray[np.intp], weights: Vector) -> None:
+def require_two_classes(y: NDArray[np.integer], weights: Vector) -> None:
     require_weight(weights)
     taking_part = y[weights > 0]
     if (taking_part == taking_part[0]).all():
         raise ValueError("Invalid input - all samples with positive weights belong to the same class.")
 
 
-def class_weights(spec: Any, classes: NDArray[Any], y: NDArray[np.intp], weights: Vector) -> Vector:
+def class_weights(spec: Any, classes: NDArray[Any], y: NDArray[np.integer], weights: Vector) -> Vector:
     """The weight of each class: given by label, or 'balanced' for the inverse of the class's share of the total weight."""
     if spec is None:
         return np.ones(len(classes))

@@ -13,8 +13,15 @@ from maxmargin.formulations.classification import (
     nu_margin,
 )
 from maxmargin.formulations.crammer_singer import CrammerSingerProblem, crammer_singer_problem
-from maxmargin.formulations.linear import LinearProblem, linear_classification, linear_one_class, linear_regression
-from maxmargin.formulations.linear_in_parts import BalanceInParts, LinearTotals, Repair
+from maxmargin.formulations.linear import (
+    BalanceInParts,
+    LinearProblem,
+    LinearTotals,
+    Repair,
+    linear_classification,
+    linear_one_class,
+    linear_regression,
+)
 from maxmargin.formulations.linear_joint import JointLinearProblem
 from maxmargin.formulations.losses import Hinge, HuberHinge, Loss, SquaredHinge, make_loss
 from maxmargin.formulations.one_class import one_class_problem

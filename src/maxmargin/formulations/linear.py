@@ -24,8 +24,11 @@ all terms >= 0. A regularised bias is one more weight, of a column of c.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import reduce
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +36,7 @@ from numpy.typing import NDArray
 Vector = NDArray[np.float64]
 
 BIASES = ("none", "regularised", "free")
+SAMPLES_AT_ONCE = 1 << 16  # for expressions over all samples, which would need a dozen vectors of their length
 
 
 @dataclass(frozen=True)
@@ -90,7 +94,7 @@ class LinearProblem:
     @property
     def value_of_zero(self) -> float:
         """The losses of the machine w = 0."""
-        return float(self.losses(self.targets).sum())
+        return math.fsum(float(part.losses(part.targets).sum()) for part in map(self.part, self._parts()))
 
     def part(self, samples: slice | NDArray[np.integer]) -> LinearProblem:
         """The terms of some samples, as a problem."""
@@ -100,14 +104,12 @@ class LinearProblem:
         """The duals with the sum that a free bias asks for, all in their boxes."""
         if self.bias != "free":
             return beta
-        excess = float(np.sum(beta, dtype=np.longdouble) - self.total)
-        if excess == 0.0:
-            return beta
-        for room in self.rooms(beta, down=excess > 0.0):
-            there = abs(float(np.sum(room, dtype=np.longdouble)))
-            if there >= abs(excess):
-                return np.asarray(beta + room * (abs(excess) / there))
-        return beta + room
+        balances = (BalanceInParts.of(self.part(part), beta[part]) for part in self._parts())
+        repair = reduce(BalanceInParts.plus, balances).repair(self.total)
+        return np.concatenate([repair.of(self.part(part), beta[part]) for part in self._parts()]) if repair.share else beta
+
+    def _parts(self) -> list[slice]:
+        return [slice(first, first + SAMPLES_AT_ONCE) for first in range(0, len(self), SAMPLES_AT_ONCE)]
 
     def rooms(self, beta: Vector, down: bool) -> Iterator[Vector]:
         """How far each dual may be moved, down or up, for three kinds of duals; the first kind that has enough room is moved, in
@@ -121,6 +123,66 @@ class LinearProblem:
         yield room * ((lower < beta) & (beta < upper) & (beta != 0.0))
         yield room * side
         yield room
+
+
+@dataclass(frozen=True)
+class LinearTotals:
+    """A `LinearProblem` without its samples: its parameters, and the sums over the samples that solvers and certificates need.
+
+    ``scale`` is the mean distance of a target from zero by cost, the width of the first rounded corner; ``mean_square`` is the
+    mean of |x_i|^2.
+    """
+
+    n_samples: int
+    cost: float
+    scale: float
+    mean_square: float
+    value_of_zero: float
+    squared: bool
+    bias: str
+    constant: float = 1.0
+    total: float = 0.0
+
+
+class Repair(NamedTuple):
+    """A move of duals that makes their sum right: a share of the room of one kind of them (`LinearProblem.rooms`)."""
+
+    down: bool = True
+    kind: int = 2
+    share: float = 0.0
+
+    def of(self, problem: LinearProblem, beta: Vector) -> Vector:
+        """The duals of some samples after the move."""
+        return beta if self.share == 0.0 else beta + self.share * list(problem.rooms(beta, self.down))[self.kind]
+
+
+@dataclass(frozen=True)
+class BalanceInParts:
+    """The balance of duals that are seen part by part: their sums, and the sums of their rooms, down and up."""
+
+    sums: tuple[float, ...]
+    down: Vector
+    up: Vector
+
+    @classmethod
+    def of(cls, problem: LinearProblem, beta: Vector) -> BalanceInParts:
+        """The balance of the duals of a part."""
+        rooms = [np.array([float(room.sum()) for room in problem.rooms(beta, down)]) for down in (True, False)]
+        return cls((float(np.sum(beta, dtype=np.longdouble)),), *rooms)
+
+    def plus(self, other: BalanceInParts) -> BalanceInParts:
+        return BalanceInParts(self.sums + other.sums, self.down + other.down, self.up + other.up)
+
+    def excess(self, total: float) -> float:
+        """By how much the sum of the duals is off `total`."""
+        return math.fsum([*self.sums, -total])
+
+    def repair(self, total: float) -> Repair:
+        excess = self.excess(total)
+        there = np.abs(self.down if excess > 0.0 else self.up)
+        enough = np.flatnonzero(there >= abs(excess))
+        kind = int(enough[0]) if len(enough) else 2
+        return Repair(excess > 0.0, kind, min(1.0, abs(excess) / there[kind]) if excess != 0.0 and there[kind] > 0.0 else 0.0)
 
 
 def linear_classification(sides: Vector, cost: Vector, loss: str, bias: str, constant: float) -> LinearProblem:
