@@ -111,7 +111,8 @@ private:
         }
         for (int k = 0; k < d_; ++k) square += weights_[k] * weights_[k];
         progress.gap = gaps_;
-        if (problem_.bias == Bias::regularised) {
+        if (problem_.bias == Bias::regularised && !is_weak_) square += weights_[d_] * weights_[d_];
+        if (problem_.bias == Bias::regularised && is_weak_) {
             const double wanted = problem_.constant * total, off = wanted - weights_[d_];
             square += wanted * wanted;
             progress.gap += 0.5 * off * off;

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from maxmargin.cluster.kept import KeptRows, Message, Sent, stacked
 from maxmargin.cluster.piece import Piece, Shape
 from maxmargin.cluster.team import Refusal, Team, require_same_version
-from maxmargin.io import RowFiles
 from maxmargin.samples import Samples
 
 Indices = NDArray[np.int32]
@@ -110,9 +109,15 @@ class PartitionedRows:
             self.send_all_again()
 
 
+def _is_files(X: Any) -> bool:
+    """Whether X is a `RowFiles`; then their module, which is not imported for this, is there."""
+    module = sys.modules.get("maxmargin.io.rows")
+    return module is not None and isinstance(X, module.RowFiles)
+
+
 def is_collection(X: Any) -> bool:
     """Whether X is a Dask collection, or files and there is an active client; Dask is not imported for this."""
-    if isinstance(X, RowFiles):
+    if _is_files(X):
         distributed = sys.modules.get("distributed")
         with suppress(ValueError):
             return distributed is not None and distributed.default_client() is not None
@@ -123,11 +128,12 @@ def is_collection(X: Any) -> bool:
 
 def as_collection(X: Any, y: Any) -> tuple[Any, Any]:
     """The arguments of a fit as collections. Files have their labels with them."""
-    if not isinstance(X, RowFiles):
+    if not _is_files(X):
         return X, y
     if y is not None:
         raise ValueError("y must be None where X is files: they have labels")
-    return X.to_dask()
+    rows, labels = X.to_dask()
+    return rows, labels
 
 
 @contextmanager
