@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "maxmargin/linear_epochs.hpp"
 #include "maxmargin/linear_rows.hpp"
@@ -22,7 +23,7 @@ class Descent final : public EpochSolver<Descent<View>> {
 public:
     Descent(const View& X, const LinearProblem& problem, double* beta, double* weights, bool is_block)
         : Epochs(X.n_samples), X_(X), problem_(problem), beta_(beta), weights_(weights), d_(X.n_features),
-          columns_(d_ + problem.has_bias()), squares_(n_) {
+          columns_(d_ + problem.has_bias()), squares_(n_), is_block_(is_block) {
         Parts(n_, stored_values(X), columns_).each([&](int, std::int64_t first, std::int64_t last) {
             for (std::int64_t i = first; i < last; ++i) squares_[i] = square_of_row(X_, i);
         });
@@ -76,6 +77,7 @@ private:
 
     // Move a dual to its best value. False if it is settled instead, and to be left out.
     bool take_step(std::int64_t i) {
+        if (bias_step_ != 0.0) weights_[d_] += std::exchange(bias_step_, 0.0);
         const LinearLoss loss = problem_.loss(i);
         const double beta = beta_[i], r = problem_.targets[i] - dot(i), pull = r - loss.shift * beta;
         gaps_ += loss.gap(r, beta);
@@ -123,7 +125,7 @@ private:
             const double unbalanced = total - problem_.total;
             progress.gap += std::abs(unbalanced * weights_[d_]) + 0.5 * least_penalty_ * unbalanced * unbalanced;
             if (is_weak_ || violation_ <= largest_violation_for_bias * std::abs(penalty_ * unbalanced))
-                weights_[d_] += penalty_ * unbalanced;
+                (is_block_ ? weights_[d_] : bias_step_) += penalty_ * unbalanced;
         }
         progress.primal = progress.dual + progress.gap;
         least_gap_ = std::numeric_limits<double>::epsilon() * reach * reach;
@@ -141,6 +143,8 @@ private:
     // The least one moves the bias by the size of a target if all duals are at the end of their box.
     double penalty_ = 1.0, least_penalty_ = 0.0;
     bool is_weak_ = false;
+    const bool is_block_;
+    double bias_step_ = 0.0;  // of the bias, to be made by the next epoch: the gap that was measured is that without it
     double least_gap_ = 0.0;
 };
 

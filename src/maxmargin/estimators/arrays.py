@@ -96,7 +96,9 @@ def in_kind(method: Method) -> Method:
 
     @wraps(method)
     def answer_in_kind(self: Any, X: Any) -> Any:
-        if type(X) is np.ndarray and self.backend != "cuda" and "_on_host" not in vars(self):  # the usual case, at once
+        if (
+            type(X) is np.ndarray and getattr(self, "backend", None) != "cuda" and "_on_host" not in vars(self)
+        ):  # the usual case, at once
             return method(self, X)
         kind, model = Kind.of(X), vars(self).get("_on_host", self)
         if get_config()["array_api_dispatch"]:
@@ -123,13 +125,14 @@ def _require_same(model: Any, kind: Kind | None, method: str) -> None:
 
 def _taken(machine: Any, X: Any) -> Any:
     """The rows of an array: on a card, if the machine computes there and they are there or many; else on the host."""
+    backend = getattr(machine, "backend", "native")  # linear machines have none
     if isinstance(X, np.ndarray):
         floats = X.ndim == 2 and X.dtype in (np.float32, np.float64)
-        goes = machine.backend == "cuda" and floats and X.size >= LARGE and _takes_rows_on_card(machine)
+        goes = backend == "cuda" and floats and X.size >= LARGE and _takes_rows_on_card(machine)
     elif not hasattr(X, "__dlpack__"):
         return X
     else:
-        goes = is_on_card(X) and machine.backend in ("auto", "cuda") and _takes_rows_on_card(machine)
+        goes = is_on_card(X) and backend in ("auto", "cuda") and _takes_rows_on_card(machine)
     if not goes:
         return on_host(X)
     if isinstance(X, np.ndarray):
