@@ -207,7 +207,7 @@ def test_tuning_without_time(run):
         (("--folds", "1"), "1 is not in the range x>=2"),
         (("--folds", "1000"), "number of splits n_splits=1000 greater than the number of samples"),
         (("--scoring", "beauty"), "beauty"),
-        (("--kernel", "precomputed"), "--kernel precomputed: a file of samples has features"),
+        (("--kernel", "precomputed"), "--kernel precomputed is for a FILE of kernel values; the embedded sets have features"),
         (("--plot", "grid.jpgg"), "the ending must be one of"),
         (("--save", "absent/m.joblib"), "there is no folder"),
     ],

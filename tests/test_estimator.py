@@ -40,13 +40,9 @@ VARIANTS = [
     LinearSVC(loss="hinge"),
     LinearSVC(fit_intercept="regularized", warm_start=True),
     LinearSVC(multi_class="crammer_singer"),
-    LinearSVC(penalty="l1"),
-    LinearSVC(solver="descent", probability="loo"),
     LinearSVR(),
-    LinearSVR(solver="descent", fit_intercept="regularized", warm_start=True),
     LinearSVR(loss="squared_epsilon_insensitive", fit_intercept=False),
     LinearOneClassSVM(),
-    LinearOneClassSVM(solver="descent", nu=0.2, warm_start=True),
 ]
 
 

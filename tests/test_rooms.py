@@ -215,7 +215,7 @@ def private_names(room: str) -> tuple[set[str], set[str]]:
     names, functions = set(), set()
     for node in (node for path in sources(room) for node in ast.walk(parse(path))):
         match node:
-            case ast.FunctionDef(name=name):
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
                 functions.add(name)
             case ast.ClassDef(name=name) | ast.Attribute(attr=name, ctx=ast.Store()) | ast.Name(id=name, ctx=ast.Store()):
                 names.add(name)

@@ -16,7 +16,6 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from maxmargin.estimators import validation
-from maxmargin.io.rows import wider
 
 Vector = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -101,6 +100,8 @@ class ChunkedRows:
         if wanted is None or n_features == wanted:
             return X
         if sp.issparse(X) and n_features < wanted:
+            from maxmargin.io.rows import wider
+
             return wider(X, wanted)
         raise ValueError(f"X: the chunk at row {first} has {n_features} columns, the rows before it {wanted}")
 
@@ -111,6 +112,8 @@ def widened(chunk: Chunk, n_features: int) -> Chunk:
         return chunk
     if not sp.issparse(chunk.X):
         raise ValueError(f"X: a part has {chunk.X.shape[1]} columns, and another one {n_features}")
+    from maxmargin.io.rows import wider
+
     return chunk._replace(X=wider(chunk.X, n_features))
 
 

@@ -52,9 +52,10 @@ class KernelClassifier(Classifier, ProbabilisticMachine):  # type: ignore[misc]
     @by_partition
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """The class of each sample, by the sign of the decision, the vote of the pairs, or the highest score."""
-        decisions = self._decisions(X)
         if self.break_ties and self.decision_function_shape == "ovo":
+            check_is_fitted(self)
             raise ValueError("break_ties must be False when decision_function_shape is 'ovo'")
+        decisions = self._decisions(X)
         return np.asarray(self.classes_[self._choose(decisions)])
 
     def _choose(self, decisions: NDArray[np.float64]) -> NDArray[np.intp]:
