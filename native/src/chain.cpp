@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 #include "maxmargin/gram.hpp"
@@ -82,8 +83,8 @@ bool solve(const Chain& chain, const Tile<double>& tile, Link& link, const Deadl
         link.steps += result.steps;
         std::fill(error.begin(), error.end(), compute_gradient(chain, link.beta, link.gradient));
         link.proof = prove(point, link.gradient, error.data());
-        const double relative_gap =
-            link.proof.gap / std::max(std::abs(link.proof.dual + link.proof.gap), std::abs(link.proof.dual));
+        const double size = std::max(std::abs(link.proof.dual + link.proof.gap), std::abs(link.proof.dual));
+        const double relative_gap = link.proof.gap / std::max(size, std::numeric_limits<double>::min());
         if (link.proof.violation <= chain.tol && relative_gap <= chain.gap_tol) return true;
         if (result.steps == 0 && turn > 0) return false;
         if (link.proof.violation <= tol)

@@ -3,18 +3,9 @@
 #include <vector>
 
 #include "maxmargin/tiles.hpp"
+#include "maxmargin/twofold.hpp"
 
 namespace maxmargin {
-namespace {
-
-// sum + carry <- sum + carry + term, where carry is the rounding error of the sum so far.
-inline void add(double term, double& sum, double& carry) {
-    const double total = sum + term, gained = total - sum;
-    carry += (sum - (total - gained)) + (term - gained);
-    sum = total;
-}
-
-}  // namespace
 
 void exact_sums(const Kernel& kernel, const Samples<double>& support, const Samples<double>& queries, const double* weights,
                 int n_outputs, double* sums) {
@@ -31,7 +22,7 @@ void exact_sums(const Kernel& kernel, const Samples<double>& support, const Samp
                     rows[count] = tile + a * stride, factors[count++] = weight;
             std::fill_n(part, width, 0.0);
             loops<double>().accumulate(rows, count, width, factors, part);
-            for (int b = 0; b < width; ++b) add(part[b], sums[o * n + c + b], carries[o * n + c + b]);
+            for (int b = 0; b < width; ++b) add_exactly(part[b], sums[o * n + c + b], carries[o * n + c + b]);
         }
     };
     visit_tiles(kernel, support, queries, 0, n, add_tile, Part::all, most_features_for_exact_differences);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "maxmargin/threads.hpp"
+#include "maxmargin/twofold.hpp"
 
 namespace maxmargin {
 namespace {
@@ -43,23 +44,8 @@ int visit_row(const CsrView<S, I>& X, std::int64_t i, const double* w, double du
     return static_cast<int>(X.starts[i + 1] - X.starts[i]);
 }
 
-// A sum, and what rounding took from it (Knuth).
-struct Sum {
-    double high = 0.0, lost = 0.0;
-    void add(double term) {
-        const double total = high + term, gained = total - high;
-        lost += (high - (total - gained)) + (term - gained);
-        high = total;
-    }
-    void add(const Sum& other) {
-        add(other.high);
-        lost += other.lost;
-    }
-    double value() const { return high + lost; }
-};
-
 struct Sums {
-    Sum gaps, plain, duals, total, size, reach;
+    Twofold gaps, plain, duals, total, size, reach;
     double violation = 0.0, box = 0.0;
     void add(const Sums& other) {
         gaps.add(other.gaps), plain.add(other.plain), duals.add(other.duals);
@@ -112,7 +98,7 @@ LinearEvidence linear_evidence(const View& X, const LinearProblem& problem, cons
     const double norm = std::sqrt(square_of_weights);
     const std::int64_t worth_it = std::min(n / rows_of_part, std::max<std::int64_t>(n / (2 * d + 1), 2));
     const int n_groups = static_cast<int>(std::clamp<std::int64_t>(worth_it, 1, most_groups));
-    std::vector<Sum> sums_of_products(n_groups * d);
+    std::vector<Twofold> sums_of_products(n_groups * d);
     std::vector<Sums> sums(n_groups);
     Failure failure;
     const int threads = std::min(n_groups, n_threads());

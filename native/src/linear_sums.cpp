@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "maxmargin/threads.hpp"
+#include "maxmargin/twofold.hpp"
 
 namespace maxmargin {
 namespace {
@@ -23,15 +24,8 @@ inline double rounding_error(double x, double y, double product) {
 #endif
 }
 
-// A number high + low, |low| at most half a unit in the last place of high.
-struct Twofold {
-    double high = 0.0, low = 0.0;
-
-    void add(double term) {
-        const double total = high + term, gained = total - high;
-        low += (high - (total - gained)) + (term - gained);
-        high = total;
-    }
+// A sum of products, each with its rounding error.
+struct SumOfProducts : Twofold {
     void add_product(double x, double y) {
         const double product = x * y;
         low += rounding_error(x, y, product);
@@ -41,7 +35,6 @@ struct Twofold {
         add_product(x, y.high);
         low += x * y.low;
     }
-    double value() const { return high + low; }
 };
 
 // Call `visit(k, x)` for the stored values of a sample.
@@ -62,12 +55,12 @@ void linear_sums(const View& X, const double* centre, const std::int32_t* rows, 
                  int n_outputs, const std::int32_t* at, std::int64_t n_at, double* w, double* offsets, double* sums,
                  double* sizes) {
     const int d = X.n_features;
-    std::vector<Twofold> product(d);
+    std::vector<SumOfProducts> product(d);
     std::vector<double> size(d);
     for (int o = 0; o < n_outputs; ++o, weights += n_rows, w += d, sums += n_at, sizes += n_at) {
-        std::fill(product.begin(), product.end(), Twofold());
+        std::fill(product.begin(), product.end(), SumOfProducts());
         std::fill(size.begin(), size.end(), 0.0);
-        Twofold offset;
+        SumOfProducts offset;
         double size_of_offset = 0.0;
         for (std::int64_t a = 0; a < n_rows; ++a) {
             const double weight = weights[a];
@@ -88,7 +81,7 @@ void linear_sums(const View& X, const double* centre, const std::int32_t* rows, 
         offsets[2 * o + 1] = (offset.high - rounded) + offset.low;
 #pragma omp parallel for schedule(static) num_threads(threads_for(n_at* d))
         for (std::int64_t q = 0; q < n_at; ++q) {
-            Twofold sum;
+            SumOfProducts sum;
             double terms = size_of_offset;
             for_each_value(X, at[q], [&](int k, double x) {
                 sum.add_product(x, product[k]);

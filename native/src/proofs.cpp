@@ -10,6 +10,7 @@
 #include "maxmargin/exact_sums.hpp"
 #include "maxmargin/threads.hpp"
 #include "maxmargin/tiles.hpp"
+#include "maxmargin/twofold.hpp"
 
 namespace maxmargin {
 namespace {
@@ -21,20 +22,6 @@ constexpr std::int64_t few_entries = 30'000;
 constexpr int checked_at_random = 64;
 constexpr double safety = 8.0;
 constexpr double negligible_weight = 1e-12;  // share of all weights: a smaller one is only a rounding error
-
-// A sum with its rounding error carried along.
-class ExactSum {
-public:
-    void add(double term) {
-        const double total = sum_ + term, gained = total - sum_;
-        carry_ += (sum_ - (total - gained)) + (term - gained);
-        sum_ = total;
-    }
-    double value() const { return sum_ + carry_; }
-
-private:
-    double sum_ = 0.0, carry_ = 0.0;
-};
 
 // The least gradient of a variable that may rise, and the largest of one that may fall; a room of at most `tolerance` is none.
 std::pair<double, double> extremes(const ClaimedPoint& point, const double* gradient, double tolerance) {
@@ -85,7 +72,7 @@ double best_level(const ClaimedPoint& point, const double* gradient) {
 class Recomputed {
 public:
     Recomputed(const Kernel& kernel, const Samples<double>& samples, const SumErrors& errors, const ClaimedPoint& point)
-        : kernel_(kernel), samples_(samples), errors_(errors), point_(point), values(point.size), error(point.size) {
+        : values(point.size), error(point.size), kernel_(kernel), samples_(samples), errors_(errors), point_(point) {
         for (int i = 0; i < point.size; ++i)
             if (point.beta[i] != 0.0) rows_.push_back(point.members[i]), weights_.push_back(point.beta[i]);
         const bool few = static_cast<std::int64_t>(point.size) * static_cast<std::int64_t>(rows_.size()) <= few_entries;
@@ -95,17 +82,8 @@ public:
             everywhere();
     }
 
-private:
-    const Kernel& kernel_;
-    const Samples<double>& samples_;
-    const SumErrors& errors_;
-    const ClaimedPoint& point_;
-    std::vector<std::int32_t> rows_;  // the samples of the duals that are not zero
-    std::vector<double> weights_;     // these duals
-
-public:
     std::vector<double> values, error;  // the gradient, and a bound on the error of each entry
-    double value_error = 0.0;
+    double value_error = 0.0;           // as in Proof, and so is `checked`
     int checked = 0;
 
 private:
@@ -172,6 +150,13 @@ private:
         for (std::size_t s = 0; s < rows_.size(); ++s) sum += std::abs(weights_[s]) * (numbers ? numbers[rows_[s]] : otherwise);
         return sum;
     }
+
+    const Kernel& kernel_;
+    const Samples<double>& samples_;
+    const SumErrors& errors_;
+    const ClaimedPoint& point_;
+    std::vector<std::int32_t> rows_;  // the samples of the duals that are not zero
+    std::vector<double> weights_;     // these duals
 };
 
 }  // namespace
@@ -180,7 +165,7 @@ Proof prove(const ClaimedPoint& point, const double* gradient, const double* err
     Proof proof;
     proof.checked = point.size;
     if (point.coupled) proof.level = best_level(point, gradient);
-    ExactSum gap, plain, dual, total;
+    Twofold gap, plain, dual, total;
     for (int i = 0; i < point.size; ++i) {
         const double G = gradient[i], above = G - proof.level, beta = point.beta[i];
         const double fall = beta - point.lower[i], rise = point.upper[i] - beta;

@@ -123,8 +123,7 @@ class BinaryCase(Case):
 
     @property
     def simple(self) -> bool:
-        problem = self.problem
-        plain = problem.shift is None and not problem.hard and problem.start is None
+        plain = self.problem.shift is None and self.problem.starts_at_zero
         return plain and self._levels is None and not self._needs_tidying()
 
     def _needs_tidying(self) -> bool:

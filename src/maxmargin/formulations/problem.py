@@ -102,6 +102,12 @@ class DualProblem:
         """Whether some variable has neither a finite box nor a shift: a hard margin."""
         return self.shift is None and not self.bounded
 
+    @property
+    def starts_at_zero(self) -> bool:
+        """Whether the problem is that of a soft margin with at most one group, whose variables sum to zero: one that compiled
+        code solves together with others."""
+        return not self.hard and self.split is None and self.start is None
+
     @cached_property
     def balanced(self) -> bool:
         """Whether the variables of every feasible point sum to zero."""

@@ -62,7 +62,7 @@ def solve(
     the order in which a solver that depends on the order of the variables sees them. When the fit has to end, the problem stays
     at zero."""
     control = job.control
-    if ahead is not None and ahead.steps:
+    if ahead is not None and (ahead.status.converged or ahead.steps):
         return ahead if ahead.status.converged and _record(job, ahead) else go_on(job, ahead, ahead.gradient)
     if (ended := control.ended()) is not None:
         return _untouched(job, ended)

@@ -167,7 +167,7 @@ def solve_small(jobs: Sequence[Job]) -> dict[int, Solution]:
     gradient is off by about FLOAT32_ENTRY |beta|.
     """
     stop, control, inner = jobs[0].stop, jobs[0].control, jobs[0].backend.inner
-    small = [i for i, job in enumerate(jobs) if len(job.problem) <= inner.largest_tile and _batchable(job.problem)]
+    small = [i for i, job in enumerate(jobs) if len(job.problem) <= inner.largest_tile and job.problem.starts_at_zero]
     if not small or not np.isfinite(stop.tol):
         return {}
     grams = [jobs[i].gram for i in small]
@@ -202,10 +202,6 @@ def solve_small(jobs: Sequence[Job]) -> dict[int, Solution]:
         status = Status.CONVERGED if done else Status.STOPPED_BY_OPTION
         solutions[i] = Solution(beta[part], gradient[part], status, result.violation, result.steps, Trace(), arithmetic)
     return solutions
-
-
-def _batchable(problem: DualProblem) -> bool:
-    return not problem.hard and problem.split is None and problem.start is None
 
 
 class _Run:
