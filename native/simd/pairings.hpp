@@ -1,6 +1,5 @@
 // Dot products and distances of rows against a panel of samples. Included once per instruction-set level.
 #pragma once
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 
@@ -10,54 +9,71 @@ namespace maxmargin::MAXMARGIN_LEVEL {
 
 constexpr int width = panel_width;
 
-// The number of bytes of a panel row in one strip of sums: six rows of sums, the samples and one value fill the registers.
+// Sums are kept in vectors of one register each: six rows of them, one vector of samples and one value fill the registers.
 #if defined(__AVX512F__)
-constexpr int strip_bytes = 4 * 64;
+constexpr int vector_bytes = 64, vectors_of_a_strip = 4;
 #elif defined(__AVX__)
-constexpr int strip_bytes = 2 * 32;
+constexpr int vector_bytes = 32, vectors_of_a_strip = 2;
 #else
-constexpr int strip_bytes = 2 * 16;
+constexpr int vector_bytes = 16, vectors_of_a_strip = 2;
 #endif
 
-template <Pairing pairing, class T>
-inline T pair_term(T x, T z) {
+template <class T>
+struct Register {
+    typedef T type __attribute__((vector_size(vector_bytes)));
+    typedef T in_memory __attribute__((vector_size(vector_bytes), aligned(alignof(T)), may_alias));
+};
+
+template <Pairing pairing, class Vector>
+inline Vector pair_terms(Vector x, Vector z) {
     if constexpr (pairing == Pairing::dot) {
         return x * z;
-    } else if constexpr (pairing == Pairing::squared_distance) {
-        return (x - z) * (x - z);
     } else {
-        return std::abs(x - z);
+        const Vector difference = x - z;
+        if constexpr (pairing == Pairing::squared_distance)
+            return difference * difference;
+        else
+            return difference < 0 ? -difference : difference;
     }
 }
 
-// `height` rows at a time, so that each panel value loaded serves several rows and the sums stay in registers.
-template <Pairing pairing, int height, class T>
+// `height` rows at a time, so that each vector of samples serves several rows. GCC would keep the sums of plain loops in memory.
+template <Pairing pairing, int height, int n_vectors, class T>
 inline void pair_strip(const T* rows, int n_features, const T* panel, T* tile) {
-    constexpr int lanes = strip_bytes / sizeof(T);
-    T sums[height][lanes] = {};
+    using Vector = typename Register<T>::type;
+    using Stored = typename Register<T>::in_memory;
+    Vector sums[height][n_vectors] = {};
     for (int k = 0; k < n_features; ++k) {
-        const T* samples = panel + k * width;
+        const auto* samples = reinterpret_cast<const Stored*>(panel + k * width);
 #pragma GCC unroll 8
         for (int r = 0; r < height; ++r) {
-            const T x = rows[r * n_features + k];
-#pragma omp simd
-            for (int j = 0; j < lanes; ++j) sums[r][j] += pair_term<pairing>(x, samples[j]);
+            const Vector x = rows[r * n_features + k] - Vector{};
+#pragma GCC unroll 8
+            for (int v = 0; v < n_vectors; ++v) sums[r][v] += pair_terms<pairing, Vector>(x, samples[v]);
         }
     }
+#pragma GCC unroll 8
     for (int r = 0; r < height; ++r)
-        for (int j = 0; j < lanes; ++j) tile[r * width + j] = sums[r][j];
+#pragma GCC unroll 8
+        for (int v = 0; v < n_vectors; ++v) reinterpret_cast<Stored*>(tile + r * width)[v] = sums[r][v];
 }
 
 template <Pairing pairing, class T>
 void pair_rows(const T* rows, std::ptrdiff_t n_rows, const T* panel, int n_features, T* tile) {
-    for (int j = 0; j < width; j += strip_bytes / sizeof(T)) {
+    constexpr int lanes = vector_bytes / static_cast<int>(sizeof(T)), strip = vectors_of_a_strip * lanes;
+    for (int j = 0; j < width; j += strip) {
         std::ptrdiff_t r = 0;
         for (; r + 6 <= n_rows; r += 6)
-            pair_strip<pairing, 6>(rows + r * n_features, n_features, panel + j, tile + r * width + j);
+            pair_strip<pairing, 6, vectors_of_a_strip>(rows + r * n_features, n_features, panel + j, tile + r * width + j);
         for (; r + 2 <= n_rows; r += 2)
-            pair_strip<pairing, 2>(rows + r * n_features, n_features, panel + j, tile + r * width + j);
-        for (; r < n_rows; ++r) pair_strip<pairing, 1>(rows + r * n_features, n_features, panel + j, tile + r * width + j);
+            pair_strip<pairing, 2, vectors_of_a_strip>(rows + r * n_features, n_features, panel + j, tile + r * width + j);
     }
+    if (n_rows % 2 == 0) return;
+    constexpr int most = 8;  // sums of a single row, as many as hide the latency of an addition
+    constexpr int n_vectors = width / lanes < most ? width / lanes : most;
+    for (int j = 0; j < width; j += n_vectors * lanes)
+        pair_strip<pairing, 1, n_vectors>(rows + (n_rows - 1) * n_features, n_features, panel + j,
+                                          tile + (n_rows - 1) * width + j);
 }
 
 template <class T>

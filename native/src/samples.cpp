@@ -96,9 +96,12 @@ void Samples<T>::make_panels() {
         T* to = panels_.data() + start * n_features_;
         const int filled = static_cast<int>(std::min<std::int64_t>(panel_width, n_samples_ - start));
         if (filled < panel_width) std::fill_n(to, panel_width * n_features_, T(0));
-        for (int j = 0; j < filled; ++j) {
+        constexpr int at_once = 8;  // samples, which fill a line of memory
+        for (int j = 0; j < filled; j += at_once) {
+            const int count = std::min(at_once, filled - j);
             const T* x = row(start + j);
-            for (int k = 0; k < n_features_; ++k) to[k * panel_width + j] = x[k];
+            for (int k = 0; k < n_features_; ++k)
+                for (int i = 0; i < count; ++i) to[k * panel_width + j + i] = x[i * n_features_ + k];
         }
     }
 }
