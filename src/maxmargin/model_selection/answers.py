@@ -25,10 +25,9 @@ Answer = Callable[[Any, Sequence[Outcome], Gram, Kernel, Samples, Backend], "Ans
 class Answers(BaseEstimator):  # type: ignore[misc]
     """A stand-in for a fitted model, for scorers: its predictions are stored."""
 
-    def __init__(self, predictions: Any = None, decisions: Any = None, classes: Any = None) -> None:
+    def __init__(self, predictions: Any = None, decisions: Any = None) -> None:
         self.predictions = predictions
         self.decisions = decisions
-        self.classes = classes
 
     def fit(self, X: Any, y: Any) -> Answers:
         return self
@@ -38,14 +37,19 @@ class Answers(BaseEstimator):  # type: ignore[misc]
 
 
 class ClassAnswers(ClassifierMixin, Answers):  # type: ignore[misc]
-    """Answers of a classifier."""
+    """Answers of a classifier; `of_pairs`: the decisions have a column for each pair of classes."""
+
+    def __init__(self, predictions: Any = None, decisions: Any = None, classes: Any = None, of_pairs: bool = False) -> None:
+        super().__init__(predictions, decisions)
+        self.classes = classes
+        self.of_pairs = of_pairs
 
     @property
     def classes_(self) -> Any:
         return self.classes
 
     def decision_function(self, X: Any) -> Any:
-        return self.decisions
+        return one_vs_rest_scores(self.decisions, len(self.classes)) if self.of_pairs else self.decisions
 
     def predict_proba(self, X: Any) -> Any:
         raise ValueError(
@@ -81,9 +85,7 @@ def class_answers(classes: NDArray[Any]) -> Answer:
             if len(classes) > 2:  # a class whose samples are all held out is never predicted
                 decisions[:, [not (one.problem.upper > 0.0).any() for one in outcomes]] = -np.inf
         chosen = classes[choose_class(decisions, len(classes), fold.strategy)]
-        if len(classes) == 2:
-            return ClassAnswers(chosen, decisions[:, 0], classes)
-        return ClassAnswers(chosen, one_vs_rest_scores(decisions, len(classes)) if one_vs_one else decisions, classes)
+        return ClassAnswers(chosen, decisions[:, 0] if len(classes) == 2 else decisions, classes, one_vs_one)
 
     return answer
 

@@ -11,6 +11,7 @@ the solver contains their decision values too.
 
 from __future__ import annotations
 
+import functools
 import queue
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
@@ -82,8 +83,11 @@ class Grid:
         """Yield the fits as they are done, until all are done or the control ends the run."""
         n = len(self.samples)
         with self.backend.session(n * n):
-            side_by_side = n <= LARGEST_WHOLE_MATRIX and isinstance(self.kernels[0], NamedKernel)
-            yield from self._run_side_by_side(control) if side_by_side else self._run_in_turn(control)
+            if n <= LARGEST_WHOLE_MATRIX and isinstance(self.kernels[0], NamedKernel):
+                remembers = replace(self, task=functools.cache(self.task))  # small problems, which all kernels have in common
+                yield from remembers._run_side_by_side(control)
+            else:
+                yield from self._run_in_turn(control)
 
     def _run_in_turn(self, control: Control) -> Iterator[Fit]:
         for k, kernel in self._turns():
