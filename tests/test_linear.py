@@ -417,6 +417,18 @@ def test_regression_on_empty_rows(regression, solver, fit_intercept, loss):
     assert not model.coef_.any()
 
 
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_newton_step_that_is_far_too_long_is_not_taken(seed):
+    """A large C and few errors: the losses bend at the start of a step, and are nearly flat at its end. (A search that looked at
+    the slope alone ended there, and took 300 passes to come back.)"""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((5000, 50), dtype=np.float32)
+    y = np.where((X @ rng.standard_normal(50) > 0) ^ (rng.random(5000) < 0.02), 1, -1)
+    model = LinearSVC(C=1e4, loss="hinge", solver="newton").fit(X, y)
+    assert model.status_.converged
+    assert model.n_passes_ < 60
+
+
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
 def test_a_bias_costs_descent_few_passes(loss):
     """A column that all samples share must not couple their steps."""
