@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from sklearn.base import clone
 
-from maxmargin import SVC, _native
+from maxmargin import SVC, LinearSVC, _native
 from maxmargin.backends import Limit, NativeBackend, Part, ReferenceBackend
 from maxmargin.backends.native.packing import suitable
 from maxmargin.formulations import classification_problem
@@ -323,3 +324,71 @@ def test_a_machine_of_mostly_zeros_is_the_same_in_either_container() -> None:
     np.testing.assert_allclose(dense.decision_function(X[1500:]), sparse.decision_function(sp.csr_array(X[1500:])), atol=2e-3)
     assert dense.certificate_.dual == pytest.approx(sparse.certificate_.dual, rel=1e-3)
     assert not sp.issparse(dense.support_vectors_)
+
+
+def usual_values(n: int, dtype: str, offset: float) -> NDArray[np.floating]:
+    """Standardised 0/1 columns of different frequencies, all moved by an offset: no entry is zero, and most are the usual one."""
+    rng = np.random.default_rng(0)
+    X = (rng.random((n, 40)) < np.geomspace(0.002, 0.4, 40)).astype(np.float64)
+    return ((X - X.mean(axis=0)) / (X.std(axis=0) + 1e-9) + offset).astype(dtype)
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e3])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("kernel", [RBF(gamma=0.02), make_kernel("exponential", gamma=0.1)], ids=str)
+def test_sums_of_samples_that_were_moved(kernel: Any, dtype: str, offset: float) -> None:
+    """They are those of the samples themselves, to the error that is told."""
+    X = usual_values(1500, dtype, offset)
+    gram = native.gram(kernel, make_samples(X), np.dtype(np.float32), 0, (0, len(X)))
+    assert isinstance(gram.samples, CsrSamples)
+    rows, at = np.arange(0, 1500, 3, dtype=np.int32), np.arange(7, 1500, 50, dtype=np.int32)
+    weights = np.random.default_rng(1).normal(size=(1, len(rows)))
+    wide = X.astype(np.longdouble)
+    squares = np.stack([((wide[rows] - x) ** 2).sum(axis=1) for x in wide[at]])
+    powers = squares if kernel.name == "rbf" else np.sqrt(squares)
+    expected = np.exp(-np.longdouble(kernel.gamma) * powers) @ weights[0].astype(np.longdouble)
+    sums, error, _ = gram.exact_sums(rows, weights, at)
+    off = np.abs(sums[0] - expected).astype(float)
+    assert (off <= np.broadcast_to(error, sums.shape)[0]).all()
+    assert off.max() <= 1e-11
+    approximate = np.zeros((1, len(X)))
+    gram.accumulate(rows, weights, approximate)
+    np.testing.assert_allclose(approximate[0, at], sums[0], atol=1e-3)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_machine_of_mostly_usual_values(dtype: str) -> None:
+    """It is that of the 0/1 columns without offset, for queries that are moved with the support vectors too."""
+    X = usual_values(3500, dtype, 2.0)
+    y = np.sign(X[:, 30:].sum(axis=1) - 20.0 + np.random.default_rng(2).normal(size=3500))
+    model = SVC(gamma=0.3).fit(X[:2000], y[:2000])
+    assert model.status_.converged
+    assert len(model.support_) > 1024
+    expected = oracle.kernel_matrix("rbf", X[2000:], model.support_vectors_, gamma=0.3) @ model.dual_coef_[0]
+    found = model.decision_function(X[2000:])
+    np.testing.assert_allclose(found, expected + model.intercept_[0], atol=1e-3 if dtype == "float32" else 1e-10)
+    np.testing.assert_array_equal(model.support_vectors_, X[model.support_])
+    for kernel in (RBF(gamma=0.1), Laplacian(gamma=0.1), make_kernel("poly")):
+        moves = isinstance(suitable(kernel, make_samples(X), may_move=True), CsrSamples)
+        assert moves == (kernel.name == "rbf")
+    assert type(suitable(RBF(gamma=0.1), make_samples(X))) is DenseSamples
+
+
+@pytest.mark.parametrize("machine", [SVC(gamma=0.1), SVC(kernel="linear"), LinearSVC(), LinearSVC(penalty="l1")], ids=str)
+def test_arrays_of_sparse_rows_that_are_not_contiguous(machine: Any) -> None:
+    """No value is rounded to float32 on the way into the compiled code, whatever the layout of its array."""
+    X = sp.csr_array(mostly_zeros(400))
+    y = np.sign(X.sum(axis=1) + 0.1)
+    plain = clone(machine).fit(X, y)
+    apart = sp.csr_array(X.shape)
+    apart.indptr = X.indptr.astype(np.int64)
+    apart.indices, apart.data = np.repeat(X.indices, 2)[::2], np.repeat(X.data, 2)[::2]
+    assert clone(machine).fit(apart, y).certificate_.dual == plain.certificate_.dual
+
+
+def test_values_of_another_type_are_refused() -> None:
+    X = np.ones((3, 2), dtype=np.float16)
+    with pytest.raises(TypeError):
+        _native.LinearRows.from_dense(X)
+    with pytest.raises(TypeError):
+        _native.Samples64.from_dense(X, np.empty(0), None)

@@ -107,22 +107,29 @@ void require_fit(const LinearRows& rows, const Problem& problem, std::size_t n_d
     require_length(n_weights, rows.n_features + problem.given.has_bias());
 }
 
+// Values of other types are refused: nanobind would convert them to the first type that a function is defined for, float32.
 template <class S>
 void bind_dense(nb::class_<LinearRows>& rows) {
-    rows.def_static("from_dense", [](Matrix<const S> X) {
-        if (X.size() > 0 && X.shape(1) > 1 && X.stride(1) != 1) throw std::invalid_argument("X must be C-contiguous");
-        const DenseView<S> view{X.data(), static_cast<std::int64_t>(X.shape(0)), X.stride(0), static_cast<int>(X.shape(1))};
-        return rows_of(view, X);
-    });
+    rows.def_static(
+        "from_dense",
+        [](Matrix<const S> X) {
+            if (X.size() > 0 && X.shape(1) > 1 && X.stride(1) != 1) throw std::invalid_argument("X must be C-contiguous");
+            const DenseView<S> view{X.data(), static_cast<std::int64_t>(X.shape(0)), X.stride(0), static_cast<int>(X.shape(1))};
+            return rows_of(view, X);
+        },
+        nb::arg().noconvert());
 }
 
 template <class S, class I>
 void bind_csr(nb::class_<LinearRows>& rows) {
-    rows.def_static("from_csr", [](Vector<const I> starts, Vector<const I> features, Vector<const S> values, int n_features) {
-        const CsrView<S, I> view{starts.data(), features.data(), values.data(), static_cast<std::int64_t>(starts.shape(0)) - 1,
-                                 n_features};
-        return rows_of(view, starts, features, values);
-    });
+    rows.def_static(
+        "from_csr",
+        [](Vector<const I> starts, Vector<const I> features, Vector<const S> values, int n_features) {
+            const CsrView<S, I> view{starts.data(), features.data(), values.data(),
+                                     static_cast<std::int64_t>(starts.shape(0)) - 1, n_features};
+            return rows_of(view, starts, features, values);
+        },
+        nb::arg().noconvert(), nb::arg().noconvert(), nb::arg().noconvert(), nb::arg());
 }
 
 // A solver over the columns of a training set in CSC.
@@ -141,7 +148,8 @@ void bind_l1(nb::module_& module) {
             return Solver{nb::ndarray<>(beta), nb::ndarray<>(weights),
                           l1_solver(columns, problem.given, beta.data(), weights.data())};
         },
-        nb::keep_alive<0, 1>(), nb::keep_alive<0, 2>(), nb::keep_alive<0, 3>(), nb::keep_alive<0, 5>());
+        nb::arg().noconvert(), nb::arg().noconvert(), nb::arg().noconvert(), nb::arg(), nb::arg(), nb::arg().noconvert(),
+        nb::arg().noconvert(), nb::keep_alive<0, 1>(), nb::keep_alive<0, 2>(), nb::keep_alive<0, 3>(), nb::keep_alive<0, 5>());
 }
 
 }  // namespace

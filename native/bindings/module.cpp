@@ -89,23 +89,30 @@ Order order_of(const std::optional<Vector<const std::int32_t>>& order) {
     return order ? Order{order->data(), static_cast<std::int64_t>(order->shape(0))} : Order{};
 }
 
+// Functions that are defined for several types of values take no others: nanobind would convert them to the first of these types,
+// float32.
 template <class T, class S>
 void bind_dense(nb::class_<Samples<T>>& samples) {
-    samples.def_static("from_dense",
-                       [](Matrix<const S> X, Vector<const double> centre, std::optional<Vector<const std::int32_t>> order) {
-                           const double* mean = centre.shape(0) ? centre.data() : nullptr;
-                           nb::gil_scoped_release release;
-                           return Samples<T>(dense_view(X), mean, order_of(order));
-                       });
+    samples.def_static(
+        "from_dense",
+        [](Matrix<const S> X, Vector<const double> centre, std::optional<Vector<const std::int32_t>> order) {
+            const double* mean = centre.shape(0) ? centre.data() : nullptr;
+            nb::gil_scoped_release release;
+            return Samples<T>(dense_view(X), mean, order_of(order));
+        },
+        nb::arg().noconvert(), nb::arg(), nb::arg().none());
 }
 
 template <class T, class S, class I>
 void bind_csr(nb::class_<Samples<T>>& samples) {
-    samples.def_static("from_csr", [](Vector<const I> starts, Vector<const I> features, Vector<const S> values, int n_features,
-                                      std::optional<Vector<const std::int32_t>> order) {
-        nb::gil_scoped_release release;
-        return Samples<T>(csr_view(starts, features, values, n_features), order_of(order));
-    });
+    samples.def_static(
+        "from_csr",
+        [](Vector<const I> starts, Vector<const I> features, Vector<const S> values, int n_features,
+           std::optional<Vector<const std::int32_t>> order) {
+            nb::gil_scoped_release release;
+            return Samples<T>(csr_view(starts, features, values, n_features), order_of(order));
+        },
+        nb::arg().noconvert(), nb::arg().noconvert(), nb::arg().noconvert(), nb::arg(), nb::arg().none());
 }
 
 // w, offsets, sums and sizes, as defined in linear_sums.hpp
@@ -125,18 +132,23 @@ nb::tuple linear_sums_of(const View& X, const Vector<const double>& centre, cons
 
 template <class S>
 void bind_linear_sums(nb::module_& module) {
-    module.def("linear_sums",
-               [](Matrix<const S> X, Vector<const double> centre, Vector<const std::int32_t> rows, Rows<const double> weights,
-                  Vector<const std::int32_t> at) { return linear_sums_of(dense_view(X), centre, rows, weights, at); });
+    module.def(
+        "linear_sums",
+        [](Matrix<const S> X, Vector<const double> centre, Vector<const std::int32_t> rows, Rows<const double> weights,
+           Vector<const std::int32_t> at) { return linear_sums_of(dense_view(X), centre, rows, weights, at); },
+        nb::arg().noconvert(), nb::arg(), nb::arg(), nb::arg(), nb::arg());
 }
 
 template <class S, class I>
 void bind_sparse_linear_sums(nb::module_& module) {
-    module.def("linear_sums_csr", [](Vector<const I> starts, Vector<const I> features, Vector<const S> values, int n_features,
-                                     Vector<const double> centre, Vector<const std::int32_t> rows, Rows<const double> weights,
-                                     Vector<const std::int32_t> at) {
-        return linear_sums_of(csr_view(starts, features, values, n_features), centre, rows, weights, at);
-    });
+    module.def(
+        "linear_sums_csr",
+        [](Vector<const I> starts, Vector<const I> features, Vector<const S> values, int n_features, Vector<const double> centre,
+           Vector<const std::int32_t> rows, Rows<const double> weights, Vector<const std::int32_t> at) {
+            return linear_sums_of(csr_view(starts, features, values, n_features), centre, rows, weights, at);
+        },
+        nb::arg().noconvert(), nb::arg().noconvert(), nb::arg().noconvert(), nb::arg(), nb::arg(), nb::arg(), nb::arg(),
+        nb::arg());
 }
 
 template <class T>

@@ -402,7 +402,7 @@ def errors_of_distances(kernel: Kernel, samples: Samples, n_terms: int) -> Dista
         return None
     squares = 1.01 * samples.squared_norms()
     of_products = np.broadcast_to(kernel.rounding_of_products(squares, n_terms), squares.shape)
-    if samples.centre is None:
+    if samples.centre is None and not samples.moved:
         return DistanceErrors(of_products, np.zeros_like(squares), 0.0)
     return DistanceErrors(of_products, 3.0 * UNIT_ROUNDOFF * kernel.slope() * np.sqrt(squares), 6.0 * UNIT_ROUNDOFF)
 

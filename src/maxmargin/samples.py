@@ -42,6 +42,8 @@ class Samples(ABC):
 
     #: A point that is subtracted from every sample before a kernel sees it; None: nothing is.
     centre: Vector | None = None
+    #: Whether a point was subtracted from the rows when the container was made.
+    moved: bool = False
     #: Whether the kernel values of these samples are in memory already.
     stored: bool = False
     #: Whether the rows are sparse.
@@ -76,11 +78,15 @@ class Samples(ABC):
         vars(same).update(vars(self))
         return same
 
+    def within(self, X: Any) -> Self:
+        """The same samples in another container."""
+        same = self._copy()
+        same.X, same._norms = X, []
+        return same
+
     def astype(self, dtype: Any) -> Self:
         """The samples in another arithmetic."""
-        converted = self._copy()
-        converted.X, converted._norms = self.X.astype(dtype, copy=False), []
-        return converted
+        return self.within(self.X.astype(dtype, copy=False))
 
     def places(self, rows: Indices) -> Indices:
         """The places of the samples `rows` in the container."""
@@ -257,6 +263,14 @@ def make_samples(X: Any) -> Samples:
     if hasattr(X, "as_samples"):
         return X.as_samples()  # type: ignore[no-any-return]
     return CsrSamples(X) if sp.issparse(X) else DenseSamples(X)
+
+
+def csr_arrays(X: Any) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """Starts, places and values of CSR or CSC data as compiled code takes them: contiguous, and the first two of one type. They
+    are those of X wherever possible."""
+    starts, columns, values = (np.ascontiguousarray(some) for some in (X.indptr, X.indices, X.data))
+    index = np.promote_types(starts.dtype, columns.dtype)
+    return starts.astype(index, copy=False), columns.astype(index, copy=False), values
 
 
 def middle_of(rows: NDArray[Any]) -> Vector:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from maxmargin.backends.native.core import core
 from maxmargin.formulations import JointLinearProblem, LinearProblem
 from maxmargin.rounding import UNIT_ROUNDOFF
+from maxmargin.samples import csr_arrays
 
 Array = NDArray[np.float64]
 Vector = NDArray[np.float64]
@@ -28,7 +29,7 @@ class Rows:
         self.n_samples, self.n_features = X.shape
         if sp.issparse(X):
             self.n_values = int(X.nnz)
-            self._rows = core.LinearRows.from_csr(X.indptr, X.indices, X.data, X.shape[1])
+            self._rows = core.LinearRows.from_csr(*csr_arrays(X), X.shape[1])
         else:
             self.n_values = X.size
             self._rows = core.LinearRows.from_dense(X)
@@ -77,7 +78,7 @@ class Columns:
         """The solver of the L1 penalty; `name` is the only one there is."""
         columns = self._columns
         compiled = _compiled(problem)
-        return core.make_l1_solver(columns.indptr, columns.indices, columns.data, self.n_samples, compiled, beta, weights)
+        return core.make_l1_solver(*csr_arrays(columns), self.n_samples, compiled, beta, weights)
 
     def scores(self, w: Vector) -> Vector:
         """w . x_i, in float64."""

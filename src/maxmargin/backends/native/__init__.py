@@ -62,7 +62,7 @@ class NativeBackend(Backend):
     def gram(self, kernel: Kernel, samples: Samples, dtype: np.dtype[Any], cache_bytes: int, segments: tuple[int, ...]) -> Gram:
         if not can_pack(kernel, samples):
             return BlockGram(kernel, samples, cache_bytes, segments)
-        return NativeGram(kernel, suitable(kernel, samples), dtype, cache_bytes, segments)
+        return NativeGram(kernel, suitable(kernel, samples, may_move=True), dtype, cache_bytes, segments)
 
     def prove_each(
         self, grams: Sequence[Gram], problems: Sequence[DualProblem], betas: Sequence[Vector], claims: Sequence[Vector]
@@ -144,10 +144,10 @@ class NativeBackend(Backend):
     def weighted_sums(
         self, kernel: Kernel, support: Samples, queries: Samples, weights: Matrix, groups: NDArray[np.integer]
     ) -> NDArray[np.float64]:
+        dtype = queries.dtype
         support, queries = suitable_together(kernel, support, queries)
         if not can_pack(kernel, support):
             return sums_by_blocks(kernel, support, queries, weights, groups)
-        dtype = queries.dtype
         few = dtype == DOUBLE and len(support) * len(queries) <= TOO_FEW_TO_CENTRE
         centre = support.centre if few else centre_for(kernel, support, dtype)
         sums = np.zeros((len(groups), len(weights), len(queries)))

@@ -10,7 +10,7 @@ from scipy import sparse as sp
 
 from maxmargin.backends.native.core import core
 from maxmargin.kernels import FEW_FEATURES_IN_FLOAT32, Kernel
-from maxmargin.samples import CsrSamples, DenseSamples, Samples, dwarfs_spread
+from maxmargin.samples import CsrSamples, DenseSamples, Samples, csr_arrays, dwarfs_spread
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -53,11 +53,12 @@ def compiled_kernel(kernel: Kernel) -> Any:
     )
 
 
-def suitable(kernel: Kernel, samples: Samples) -> Samples:
+def suitable(kernel: Kernel, samples: Samples, may_move: bool = False) -> Samples:
     """The samples as dense rows or as CSR, whichever is faster, whatever container they came in. CSR loses its empty columns, if
-    there are very many."""
+    there are very many. If the samples `may_move`, a point that makes more values zero may be subtracted from all of them."""
     if isinstance(samples, DenseSamples):
-        return _as_csr(samples) if _mostly_zeros(kernel, samples) else samples
+        point = _usual_values(kernel, may_move, samples)
+        return samples if point is None else _as_csr(samples, point)
     if not isinstance(samples, CsrSamples):
         return samples
     n, d = samples.X.shape
@@ -67,26 +68,45 @@ def suitable(kernel: Kernel, samples: Samples) -> Samples:
 
 
 def suitable_together(kernel: Kernel, *sets: Samples) -> list[Samples]:
-    """Several sets of samples, all as dense rows or all as CSR. They are CSR if all are, or become so because all have mostly
-    zeros."""
-    if all(isinstance(some, DenseSamples) and _mostly_zeros(kernel, some) for some in sets):
-        sets = tuple(_as_csr(some) for some in sets)
+    """Several sets of samples, all as dense rows or all as CSR, less the same point. They are CSR if all are, or become so
+    because all have mostly usual values."""
+    if all(isinstance(some, DenseSamples) for some in sets) and (point := _usual_values(kernel, True, *sets)) is not None:
+        sets = tuple(_as_csr(some, point) for some in sets)
     if kernel.name == "laplacian" or not all(isinstance(some, CsrSamples) for some in sets):
         return [some.dense() if isinstance(some, CsrSamples) else some for some in sets]
     return without_empty_columns(*sets)
 
 
-def _mostly_zeros(kernel: Kernel, samples: Samples) -> bool:
-    """Whether dense samples have so few values other than zero, judged by some of them, that CSR is faster."""
-    if samples.centre is not None or kernel.name == "laplacian" or samples.X.ndim != 2 or len(samples) < FEWEST_SPARSE:
-        return False
-    n, d = samples.shape
-    some = samples.take(np.arange(0, n, max(1, n // SAMPLES_FOR_DENSITY))).rows
-    return d >= NARROWEST_SPARSE and np.count_nonzero(some) < DENSE_ENOUGH * some.size
+def _usual_values(kernel: Kernel, may_move: bool, *sets: Samples) -> NDArray[Any] | None:
+    """A value for each column from which so few entries of dense samples differ, judged by some samples, that CSR of the
+    differences is faster; None if there is no such point.
+
+    It is zero or, if the samples may move and the kernel does not notice, the median, which is the value of most entries if there
+    is one: the zero of a 0/1 column, or what standardising has made of it.
+    """
+    if kernel.name == "laplacian" or any(some.centre is not None or some.X.ndim != 2 for some in sets):
+        return None
+    if sets[0].shape[1] < NARROWEST_SPARSE or min(map(len, sets)) < FEWEST_SPARSE:
+        return None
+    drawn = [some.take(np.arange(0, len(some), max(1, len(some) // SAMPLES_FOR_DENSITY))).rows for some in sets]
+    point = np.zeros_like(drawn[0][0])
+    if may_move and kernel.shift_invariant:
+        middle = len(drawn[0]) // 2
+        point = np.partition(drawn[0], middle, axis=0)[middle]
+    return point if all(np.count_nonzero(some != point) < DENSE_ENOUGH * some.size for some in drawn) else None
 
 
-def _as_csr(samples: Samples) -> CsrSamples:
-    return CsrSamples(sp.csr_array(samples.X), samples.index)
+def _as_csr(samples: Samples, point: NDArray[Any]) -> CsrSamples:
+    """Dense samples less a point, in CSR; the differences are in float64, because they decide what a certificate proves."""
+    X = samples.X
+    if not point.any():
+        return CsrSamples(sp.csr_array(X), samples.index)
+    rows, columns = np.nonzero(point != X)
+    starts = np.searchsorted(rows, np.arange(len(X) + 1))
+    differences = X[rows, columns] - point.astype(np.float64)[columns]
+    moved = CsrSamples(sp.csr_array((differences, columns, starts), shape=X.shape), samples.index)
+    moved.moved = True
+    return moved
 
 
 def without_empty_columns(*sets: Samples) -> list[Samples]:
@@ -98,7 +118,7 @@ def without_empty_columns(*sets: Samples) -> list[Samples]:
     present, places = np.unique(np.concatenate([X.indices for X in containers]), return_inverse=True)
     parts = np.split(places.astype(containers[0].indptr.dtype), np.cumsum([X.nnz for X in containers])[:-1])
     return [
-        CsrSamples(sp.csr_array((X.data, part, X.indptr), shape=(X.shape[0], max(1, len(present)))), some.index)
+        some.within(sp.csr_array((X.data, part, X.indptr), shape=(X.shape[0], max(1, len(present)))))
         for some, X, part in zip(sets, containers, parts, strict=True)
     ]
 
@@ -108,7 +128,7 @@ def pack(samples: Samples, dtype: np.dtype[Any], centre: Vector | None = None) -
     kind = core.Samples32 if dtype == np.float32 else core.Samples64
     X = samples.X
     if isinstance(samples, CsrSamples):
-        return kind.from_csr(X.indptr, X.indices.astype(X.indptr.dtype, copy=False), X.data, X.shape[1], samples.index)
+        return kind.from_csr(*csr_arrays(X), X.shape[1], samples.index)
     return kind.from_dense(np.ascontiguousarray(X), NOTHING if centre is None else centre, samples.index)
 
 
@@ -137,8 +157,8 @@ def linear_sums(samples: Samples, rows: Indices, weights: Matrix, at: Indices) -
     weights = np.ascontiguousarray(weights, dtype=np.float64)
     told = centre, samples.places(rows), weights, samples.places(at)
     if isinstance(samples, CsrSamples):
-        features = X.indices.astype(X.indptr.dtype, copy=False)
-        found = core.linear_sums_csr(X.indptr, features, X.data, X.shape[1], *told)
+        starts, features, values = csr_arrays(X)
+        found = core.linear_sums_csr(starts, features, values, X.shape[1], *told)
     else:
         found = core.linear_sums(X if X.strides[1] == X.itemsize else np.ascontiguousarray(X), *told)
     w, offsets, sums, sizes = found
