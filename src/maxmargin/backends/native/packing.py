@@ -102,9 +102,10 @@ def _as_csr(samples: Samples, point: NDArray[Any]) -> CsrSamples:
     if not point.any():
         return CsrSamples(sp.csr_array(X), samples.index)
     rows, columns = np.nonzero(point != X)
-    starts = np.searchsorted(rows, np.arange(len(X) + 1))
+    index = np.int32 if len(rows) <= np.iinfo(np.int32).max else np.int64
+    starts = np.searchsorted(rows, np.arange(len(X) + 1)).astype(index)
     differences = X[rows, columns] - point.astype(np.float64)[columns]
-    moved = CsrSamples(sp.csr_array((differences, columns, starts), shape=X.shape), samples.index)
+    moved = CsrSamples(sp.csr_array((differences, columns.astype(index), starts), shape=X.shape), samples.index)
     moved.moved = True
     return moved
 
