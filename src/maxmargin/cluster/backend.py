@@ -26,4 +26,9 @@ class ClusterBackend(NativeBackend):
         return ClusterGram(kernel, samples, dtype, cache_bytes, segments)
 
     def place(self, problem: DualProblem, gram: Gram, beta: Vector, gradient: Vector) -> Point:
-        return ClusterPoint(problem, gram, beta, gradient)
+        self._point = ClusterPoint(problem, gram, beta, gradient)
+        return self._point
+
+    def reached(self, problem: DualProblem) -> Vector | None:
+        point = getattr(self, "_point", None)
+        return point.beta if point is not None and point.problem is problem else None

@@ -104,6 +104,8 @@ class ClusterGram(Gram):
     def exact_sums(self, rows: Indices, weights: Matrix, at: Indices) -> ExactSums:
         support, queries = self.numbers[rows], self.numbers[at]
         centre, ask = self._samples.centre, self.rows.ask_about
+        if not len(rows):
+            return _added([], (len(weights), len(at)))
         if len(rows) < len(at):
             split = self.rows.split(queries)
             among = [p for p, (_, local) in enumerate(split) if len(local)]

@@ -128,19 +128,21 @@ def is_collection(X: Any) -> bool:
 
 def as_collection(X: Any, y: Any) -> tuple[Any, Any]:
     """The arguments of a fit as collections. Files have their labels with them."""
-    if not _is_files(X):
-        return X, y
+    return _from_files(X, y).to_dask() if _is_files(X) else (X, y)
+
+
+def _from_files(X: Any, y: Any) -> Any:
     if y is not None:
         raise ValueError("y must be None where X is files: they have labels")
-    rows, labels = X.to_dask()
-    return rows, labels
+    return X
 
 
 @contextmanager
 def opened(X: Any, y: Any, sample_weight: Any) -> Iterator[tuple[Any, Any, Any]]:
     """The arguments of a fit. If X is a Dask collection, its rows are placed on the workers for the time of the fit, and the
-    targets and weights come here; else everything stays as it is."""
+    targets and weights come here. Files are read into memory, if there is no cluster. All else stays as it is."""
     if not is_collection(X):
+        X, y = _from_files(X, y).read() if _is_files(X) else (X, y)
         yield X, y, sample_weight
         return
     X, y = as_collection(X, y)

@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from maxmargin.backends.base import SamplesLostError
 from maxmargin.cluster.kept import MissingRowsError
 
 SECONDS_TO_LOOK = 0.5  # a round that takes longer is looked after: a worker may have died
@@ -36,7 +37,7 @@ class Refusal(Enum):
     STALE = "stale"
 
 
-class PartitionError(RuntimeError):
+class PartitionError(SamplesLostError):
     """A partition that cannot be computed, or computed again."""
 
 
