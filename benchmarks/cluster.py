@@ -152,9 +152,7 @@ def cost(arguments: argparse.Namespace) -> bool:
         where = ", ".join(f"{what} {spent:.2f}" for what, spent in traffic.summary(there.fit_seconds_).items())
         met.append(verdict(seconds <= bar, f"{name}: {seconds:.2f} s, one process {here:.2f} s (bar {bar:.2f} s); {where}"))
         rows = traffic.received["take"] + traffic.received.get("rows", 0)
-        summaries = sum(
-            traffic.received[what] for what in ("place", "move", "gap", "candidates", "correct") if what in traffic.received
-        )
+        summaries = sum(traffic.received[what] for what in ("place", "move", "survey", "correct") if what in traffic.received)
         useful = rows * (1 + arguments.workers) + summaries  # a row comes here once, and goes to each worker
         text = f"{name}: {traffic.bytes / 1e6:.1f} MB in {traffic.rounds} rounds; rows and summaries are {useful / 1e6:.1f} MB"
         met.append(verdict(traffic.bytes <= MOST_TRAFFIC * useful, text))

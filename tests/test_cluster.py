@@ -512,6 +512,7 @@ def test_a_worker_that_dies_with_its_answers_changes_no_result(mortal_workers, m
         def killed_before(team, futures):
             gathered.append(len(futures))
             if len(gathered) == 5:
+                distributed.wait(list(futures.values()))
                 kill(SimpleNamespace(iteration=1))
             return gather(team, futures)
 

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxmargin.backends.native import NativeBackend
+from maxmargin.backends.native.gram import NativeGram
 from maxmargin.cluster.piece import Arrangement
 from maxmargin.cluster.samples import PartitionedSamples
 from maxmargin.gram import ExactSums, Gram
@@ -37,9 +38,11 @@ class ClusterGram(Gram):
         self.kernel, self._samples, self.dtype = kernel, samples, np.dtype(dtype)
         self._edges = segments
         self.rows = samples.X
-        self.rows.budget = self._budget = cache_bytes // 2  # one half for rows, the other for a pool
+        self.rows.budget = cache_bytes // 2  # one half for rows, the other for a pool
         few = np.arange(min(ROWS_TO_JUDGE, len(samples)), dtype=np.int32)
-        self.largest_pool = self._matrix_of(few, 2 * self._budget).largest_pool
+        self._last: Gram | None = None  # the matrix that was computed here last, whose memory the next one uses again
+        self.largest_pool = self._matrix_of(few, cache_bytes).largest_pool
+        self.expensive = self.largest_pool > 0  # a pass costs rounds and messages besides its entries, so there shall be few
 
     def __len__(self) -> int:
         return len(self._samples)
@@ -72,12 +75,16 @@ class ClusterGram(Gram):
         return self._matrix_of(members)
 
     def stored(self, members: Indices) -> Gram:
-        return self._matrix_of(members, 2 * self._budget).stored(np.arange(len(members), dtype=np.int32))
+        return self._matrix_of(members).stored(np.arange(len(members), dtype=np.int32))
 
     def _matrix_of(self, members: Indices, cache_bytes: int = 0) -> Gram:
         """The matrix over the variables `members`, whose rows are fetched."""
         samples = make_samples(self.rows.fetch(self.numbers[members])).around(self._samples.centre)
-        return NativeBackend().gram(self.kernel, samples, self.dtype, cache_bytes, (0, len(members)))
+        matrix = NativeBackend().gram(self.kernel, samples, self.dtype, cache_bytes, (0, len(members)))
+        if isinstance(matrix, NativeGram) and isinstance(self._last, NativeGram) and self._last.dtype == matrix.dtype:
+            matrix.reuse(self._last)
+        self._last = matrix
+        return matrix
 
     def tile(self, members: Indices, shift: Vector | None = None) -> Any:
         return self.subset(members).tile(np.arange(len(members), dtype=np.int32), shift)

@@ -19,7 +19,7 @@ from maxmargin.backends.point import Indices, MeasuredViolation, Part, Point, Ve
 from maxmargin.backends.reference import SHARE_FOR_FREE
 from maxmargin.cluster.gram import ClusterGram
 from maxmargin.cluster.kept import Message
-from maxmargin.cluster.piece import Candidates, Summary
+from maxmargin.cluster.piece import Candidates, Summary, Wanted
 from maxmargin.cluster.team import PartitionError, Refusal
 from maxmargin.formulations import DualProblem, Sums
 from maxmargin.gram import DoubledGram, Gram
@@ -39,6 +39,8 @@ class ClusterPoint(Point):
         self.beta = beta
         self._token = next(_TOKENS)
         self._versions = [0] * len(self._team)
+        self._wanted = Wanted()  # candidates of the last working set
+        self._surveyed: tuple[list[float], Wanted, list[Candidates]] | None = None  # since the parts last changed
         self._losses = 0  # since all parts last answered
         copies = np.arange(len(gram) // len(inner))[:, None] * len(inner)
         self._variables = [(copies + own).ravel() for own, _ in inner.split]
@@ -92,6 +94,7 @@ class ClusterPoint(Point):
     def _tell(self, verb: str, told: Sequence[tuple[Any, ...]], message: Any = None, besides: Sequence[int] = ()) -> list[int]:
         """Change all parts but `besides`. The duals after the change are here already, so parts that were lost are made again
         with them; return which these are."""
+        self._surveyed = None
         asked = [p for p in range(len(self._team)) if p not in besides]
         before = [self._name(p) for p in asked]
         answers = self._team.ask(verb, [(self._next(p), *told[p]) for p in asked], message, before, asked)
@@ -162,10 +165,8 @@ class ClusterPoint(Point):
     def choose(self, violation: Violation, threshold: float, size: int, extra_share: float, seed: int) -> tuple[Indices, bool]:
         rng = np.random.default_rng(seed)
         free = np.flatnonzero((self.beta > self.problem.lower) & (self.beta < self.problem.upper))
-        most = size - min(len(free), int(SHARE_FOR_FREE * size))  # violators, if there are so many
-        n_next = max(0, min(int(extra_share * size), size - len(free)))
-        told = (list(violation.levels), threshold, most, n_next, seed)
-        offers: list[Candidates] = self._ask("candidates", [told] * len(self._team))
+        self._wanted = Wanted(threshold, size, min(int(extra_share * size), size))
+        offers = self._survey(violation)
         counts = np.array([one.n_violators for one in offers])
         n_wanted = len(free) + int(counts.sum())
         if len(free) > (n_kept := max(int(SHARE_FOR_FREE * size), size - int(counts.sum()))):
@@ -177,6 +178,15 @@ class ClusterPoint(Point):
         room = min(int(extra_share * n_wanted), size - n_wanted)
         chosen = np.concatenate([free, *violators, next_ones[nearest[: max(room, 0)]], self._extremes(offers)])
         return np.unique(chosen).astype(np.int32), n_wanted <= size
+
+    def _survey(self, violation: Violation) -> list[Candidates]:
+        """The shares of the parts in the gap, and candidates for a working set. A gap that is asked for brings as many candidates
+        along as the last working set needed, so that most working sets need no question of their own."""
+        levels = list(violation.levels)
+        if self._surveyed is None or self._surveyed[0] != levels or not self._surveyed[1].covers(self._wanted):
+            told = [(levels, self._wanted, version) for version in self._versions]
+            self._surveyed = levels, self._wanted, self._ask("survey", told)
+        return self._surveyed[2]
 
     def _extremes(self, offers: list[Candidates]) -> NDArray[np.intp]:
         """The most violating pair of each group."""
@@ -233,7 +243,7 @@ class ClusterPoint(Point):
         return Sums(*(sum(values) for values in zip(*(one.sums for one in self._summaries), strict=True)))
 
     def gap(self, violation: Violation) -> float:
-        return float(sum(self._ask("gap", [(list(violation.levels),)] * len(self._team))))
+        return float(sum(one.gap for one in self._survey(violation)))
 
     def band(self, members: Indices, violation: Violation, width: float) -> Indices:
         near = self._ask("near", [(list(violation.levels), width)] * len(self._team))
