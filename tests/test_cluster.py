@@ -32,6 +32,7 @@ from maxmargin import (
 )
 from maxmargin.backends.base import InnerSolver
 from maxmargin.cluster import passes, team
+from maxmargin.cluster import rows as rows_of_cluster
 from maxmargin.cluster.kept import KeptRows, Message, MissingRowsError
 from maxmargin.cluster.piece import Arrangement, Piece
 from maxmargin.cluster.rows import load_partition
@@ -310,6 +311,16 @@ def _quadratic(A, B):
     return (A @ B.T + 1.0) ** 2 / 10.0
 
 
+@pytest.mark.parametrize("kernel", ["rbf", "linear"])
+def test_messages_of_limited_size(client, monkeypatch, kernel):
+    """Sums over support vectors that are sent in several messages, and at queries that are."""
+    X, score = data()
+    y = score > 0.0
+    monkeypatch.setattr(rows_of_cluster, "BYTES_OF_MESSAGE", 50 * 8 * 5)
+    there = SVC(C=2.0, kernel=kernel, gap_tol=1e-5).fit(parted(X + 1.0, 3), y)
+    require_equal(SVC(C=2.0, kernel=kernel, gap_tol=1e-5).fit(X + 1.0, y), there, X + 1.0)
+
+
 def test_rows_are_not_kept_beyond_the_budget(client):
     X, score = data()
     y = score > 0.0
@@ -321,7 +332,7 @@ def test_a_piece_that_dask_writes_to_disk_is_the_same_afterwards():
     X, score = data(n=60)
     problem = classification_problem(np.sign(score), np.ones(60), make_loss("hinge"))
     rows, members = np.arange(60, dtype=np.int32), np.arange(5, dtype=np.int32)
-    piece = load_partition(X, 0)
+    piece = load_partition(X, 0, "rows")
     piece.place("first", Arrangement(RBF(gamma=0.5), np.dtype(np.float32), None, rows), problem, None, None)
     change = 0.1 * problem.upper[None, :5]
     copy = pickle.loads(pickle.dumps(piece))
@@ -630,6 +641,22 @@ def test_partitions_that_dask_writes_to_disk_change_no_result(machine):
         there = machine.set_params(callbacks=[spill]).fit(parted(X, 3), parted(y, 3))
     require_equal(here, there, X)
     assert max(written) >= 3
+
+
+def test_partitions_that_dask_writes_to_disk_while_they_change(monkeypatch):
+    X, score = data()
+    y, move, written = score > 0.0, Piece.move, []
+
+    def spilled(piece, *told):
+        written.append(distributed.get_worker().data.evict())
+        return move(piece, *told)
+
+    monkeypatch.setattr(Piece, "move", spilled)
+    options = {"n_workers": 1, "threads_per_worker": 1, "memory_limit": "8GB", "processes": False, "dashboard_address": ":0"}
+    with distributed.LocalCluster(**options) as cluster, distributed.Client(cluster):
+        there = SVC(C=3.0, gap_tol=1e-5).fit(parted(X, 1), y)
+    require_equal(SVC(C=3.0, gap_tol=1e-5).fit(X, y), there, X)
+    assert min(written) > 0
 
 
 def test_partitions_that_are_lost_again_and_again_end_the_fit(client, monkeypatch):

@@ -7,6 +7,7 @@ over its own support vectors.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from copy import copy
 from functools import cached_property
 from math import fsum
@@ -104,28 +105,30 @@ class ClusterGram(Gram):
 
     def accumulate(self, rows: Indices, weights: Matrix, out: Matrix) -> None:
         told = [(self.arrangement(local),) for _, local in self.split]
-        answers = self.rows.ask_about("kernel_sums", self.numbers[rows], weights, told)
-        for (variables, _), sums in zip(self.split, answers, strict=True):
-            out[:, variables] += sums
+        for _, answers in self.rows.ask_about("kernel_sums", self.numbers[rows], weights, told):
+            for (variables, _), sums in zip(self.split, answers, strict=True):
+                out[:, variables] += sums
 
     def exact_sums(self, rows: Indices, weights: Matrix, at: Indices) -> ExactSums:
         support, queries = self.numbers[rows], self.numbers[at]
         centre, ask = self._samples.centre, self.rows.ask_about
-        if not len(rows):
-            return _added([], (len(weights), len(at)))
-        if len(rows) < len(at):
-            split = self.rows.split(queries)
-            among = [p for p, (_, local) in enumerate(split) if len(local)]
-            answers = ask("exact_sums_here", support, weights, [(self.kernel, centre, split[p][1]) for p in among], among)
-            values, errors = np.zeros((2, len(weights), len(at)))
-            for p, found in zip(among, answers, strict=True):
-                values[:, split[p][0]], errors[:, split[p][0]] = found.values, found.error
-            return ExactSums(values, errors, answers[0].offset)
-        split = self.rows.split(support)
-        among = [p for p, (_, local) in enumerate(split) if len(local)]
-        told = [(self.kernel, centre, split[p][1], np.ascontiguousarray(weights[:, split[p][0]])) for p in among]
-        answers = ask("exact_sums_of_mine", queries, None, told, among) if among and len(at) else []
-        return _added(answers, (len(weights), len(at)))
+        values, errors = np.zeros((2, len(weights), len(at)))
+        offset = 0.0, 0.0
+        here = len(rows) < len(at)
+        split = self.rows.split(queries if here else support)
+        among = [p for p, (_, local) in enumerate(split) if len(local)] if len(rows) and len(at) else []
+        if not among:
+            return ExactSums(values, errors)
+        if here:
+            places = [(self.kernel, centre, split[p][1]) for p in among]
+            parts = [answers for _, answers in ask("exact_sums_here", support, weights, places, among)]
+            for p, found in zip(among, map(_added, zip(*parts, strict=True)), strict=True):
+                values[:, split[p][0]], errors[:, split[p][0]], offset = found
+        else:
+            told = [(self.kernel, centre, split[p][1], np.ascontiguousarray(weights[:, split[p][0]])) for p in among]
+            for some, answers in ask("exact_sums_of_mine", queries, None, told, among):
+                values[:, some], errors[:, some], offset = _added(answers)
+        return ExactSums(values, errors, offset)
 
     def restrict(self, segments: tuple[int, ...]) -> ClusterGram:
         chosen = np.concatenate([np.arange(self._edges[s], self._edges[s + 1]) for s in segments])
@@ -144,9 +147,11 @@ class ClusterGram(Gram):
         """Nothing to do: the rows that were fetched serve all machines."""
 
 
-def _added(parts: list[ExactSums], shape: tuple[int, int]) -> ExactSums:
+def _added(parts: Sequence[ExactSums]) -> ExactSums:
     """The sum of sums over parts of the support vectors; its additions round once more."""
-    values, errors = np.zeros((2, *shape))
+    if len(parts) == 1:
+        return parts[0]
+    values, errors = np.zeros((2, *parts[0].values.shape))
     for part in parts:
         values += part.values
         errors += part.error + len(parts) * UNIT_ROUNDOFF * np.abs(part.values)

@@ -24,7 +24,6 @@ from maxmargin.cluster.team import PartitionError, Refusal
 from maxmargin.formulations import DualProblem, Sums
 from maxmargin.gram import DoubledGram, Gram
 
-BYTES_AT_ONCE = 64_000_000  # of rows that are sent to the workers together
 MOST_LOSSES = 20  # times in a row that parts are made again before the fit gives up
 _TOKENS = itertools.count()  # a number for each point
 
@@ -125,10 +124,7 @@ class ClusterPoint(Point):
         """The rows of some variables and their changes, in messages of limited size."""
         samples, places = np.unique(variables % len(self._rows_of), return_inverse=True)
         weights: Vector = np.bincount(places, changes, len(samples)).astype(np.float64)
-        row = self._rows_of.rows.dtype.itemsize * self._rows_of.rows.n_terms
-        at_once = max(1, BYTES_AT_ONCE // row)
-        for start in range(0, len(samples), at_once):
-            some = slice(start, start + at_once)
+        for some in self._rows_of.rows.at_once(len(samples)):
             yield self._rows_of.rows.message(self._rows_of.numbers[samples[some]], to_all), weights[None, some]
 
     def _split(self, members: Indices) -> list[tuple[NDArray[np.intp], Indices]]:

@@ -225,7 +225,17 @@ def _answer(member: Any, verb: str, expected: object, shared: Any, told: tuple[A
         answer = getattr(member, verb)(*told) if shared is None else getattr(member, verb)(shared, *told)
     except MissingRowsError:
         answer = Refusal.STALE
+    _put_back(member)
     return answer, time.perf_counter() - begun
+
+
+def _put_back(member: Any) -> None:
+    """Dask may have written the object to disk while it was changed, for want of memory. Then it has an older one: replace it."""
+    from distributed import get_worker
+
+    data = get_worker().data
+    if member.key in data and getattr(data, "memory", data).get(member.key) is not member:
+        data[member.key] = member
 
 
 def n_bytes(message: Any) -> int:
