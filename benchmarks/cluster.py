@@ -2,7 +2,7 @@
 
     equality    dual values and predictions, for several numbers of partitions, and with shuffled rows
     cost        seconds against those of one process with as many threads, and the bytes that travelled
-    memory      four workers train on a set that is twice as large as what a process may hold
+    memory      four workers train on a set that is twice as large as what a process may hold besides its libraries
     faults      fits in each of which a worker is killed at a random moment
     linear      a linear machine on rows that no worker keeps: they are made anew in each pass
     model       a model of the cost, fitted to some sizes, checked on others, and taken to clusters that are not here
@@ -333,7 +333,12 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3, help="of cost: the fastest counts")
     parser.add_argument("--fits", type=int, default=FAULTS, help="of faults")
     parser.add_argument("--seed", type=int, default=0, help="of faults: the moments")
-    parser.add_argument("--limit", type=int, default=MEMORY_LIMIT, help="of memory and linear: bytes that a process may hold")
+    parser.add_argument(
+        "--limit",
+        type=int,
+        default=MEMORY_LIMIT,
+        help="of memory and linear: bytes that a process may hold (of memory: besides its libraries)",
+    )
     parser.add_argument("--loss", choices=("hinge", "squared_hinge"), default="squared_hinge", help="of linear")
     arguments = parser.parse_args()
     sys.exit(0 if COMMANDS[arguments.command](arguments) else 1)

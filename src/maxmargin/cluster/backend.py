@@ -20,6 +20,7 @@ from maxmargin.samples import Samples
 
 class ClusterBackend(NativeBackend):
     name: ClassVar[str] = "cluster"
+    _point: ClusterPoint | None = None  # the one that was placed last
 
     def gram(self, kernel: Kernel, samples: Samples, dtype: np.dtype[Any], cache_bytes: int, segments: tuple[int, ...]) -> Gram:
         assert isinstance(samples, PartitionedSamples)
@@ -30,5 +31,4 @@ class ClusterBackend(NativeBackend):
         return self._point
 
     def reached(self, problem: DualProblem) -> Vector | None:
-        point = getattr(self, "_point", None)
-        return point.beta if point is not None and point.problem is problem else None
+        return self._point.beta if self._point is not None and self._point.problem is problem else None

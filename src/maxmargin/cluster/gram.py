@@ -114,11 +114,11 @@ class ClusterGram(Gram):
         centre, ask = self._samples.centre, self.rows.ask_about
         values, errors = np.zeros((2, len(weights), len(at)))
         offset = 0.0, 0.0
+        if not len(rows) or not len(at):
+            return ExactSums(values, errors)
         here = len(rows) < len(at)
         split = self.rows.split(queries if here else support)
-        among = [p for p, (_, local) in enumerate(split) if len(local)] if len(rows) and len(at) else []
-        if not among:
-            return ExactSums(values, errors)
+        among = [p for p, (_, local) in enumerate(split) if len(local)]
         if here:
             places = [(self.kernel, centre, split[p][1]) for p in among]
             parts = [answers for _, answers in ask("exact_sums_here", support, weights, places, among)]

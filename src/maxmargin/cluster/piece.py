@@ -156,7 +156,6 @@ class Piece:
         gradient: Vector | None,
     ) -> Summary:
         """Begin a point. Duals that are None are zero; a gradient that is None is that of the duals without kernel sums."""
-        self.version = None
         self._columns = _Columns(arrangement, self._samples(arrangement.rows, arrangement.centre))
         self._copies, self._problem = arrangement.copies, problem
         self._beta = np.zeros(len(problem)) if beta is None else beta.copy()
@@ -172,7 +171,6 @@ class Piece:
         problem, (message, changes) = self._problem, told
         assert problem is not None
         rows = message.read(self._kept)
-        self.version = None  # a copy that Dask makes now, to write it to disk, is useless
         if len(problem):
             self._gradient += np.tile(self._columns.sums(rows, changes)[0], self._copies)
             if problem.shift is not None:

@@ -121,7 +121,7 @@ class PartitionedRows:
 
     def at_once(self, n_rows: int) -> Iterator[slice]:
         """Cut a number of rows into messages of limited size."""
-        height = max(1, BYTES_OF_MESSAGE // (self.dtype.itemsize * self.n_terms))
+        height = max(1, BYTES_OF_MESSAGE // (self.dtype.itemsize * max(self.n_terms, 1)))
         return (slice(start, start + height) for start in range(0, n_rows, height))
 
 
