@@ -2,7 +2,7 @@
 
     equality    dual values and predictions, for several numbers of partitions, and with shuffled rows
     cost        seconds against those of one process with as many threads, and the bytes that travelled
-    memory      four workers train on a set that is twice as large as what a process may hold
+    memory      four workers train on a set that is twice as large as what a process may hold besides its libraries
     faults      fits in each of which a worker is killed at a random moment
     linear      a linear machine on rows that no worker keeps: they are made anew in each pass
     model       a model of the cost, fitted to some sizes, checked on others, and taken to clusters that are not here
@@ -36,7 +36,7 @@ PARTITIONS = (1, 2, 4, 7)
 GAP_TOL, MOST_DIFFERENCE = 1e-6, 1e-6  # of equality: the tolerance, and the relative difference of dual values
 LONG, RATIO_IF_LONG, RATIO, ALLOWANCE = 10.0, 1.3, 1.6, 1.0  # of cost: seconds from which a fit is long, and the bars
 MOST_TRAFFIC = 1.5  # of cost: bytes sent, as a multiple of the rows of working sets and the summaries
-MEMORY_LIMIT = 1_000_000_000  # of memory: bytes that a process may hold; X has twice as many
+MEMORY_LIMIT = 1_000_000_000  # of memory: bytes that a process may hold besides its libraries; X has twice as many
 FAULTS = 20
 TARGET_ROWS, TARGET_WORKERS = (10**7, 10**8), (10, 100, 1000)  # of model
 
@@ -68,7 +68,8 @@ def _one_thread() -> dict[str, str]:
     import os
 
     threads = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-    return {**os.environ, **threads, "DASK_DISTRIBUTED__WORKER__MEMORY__PAUSE": "False"}  # a worker at its limit goes on
+    memory = ("TARGET", "SPILL", "PAUSE")  # a worker near its limit neither writes to disk nor waits: its peak is to be seen
+    return {**os.environ, **threads, **{f"DASK_DISTRIBUTED__WORKER__MEMORY__{what}": "False" for what in memory}}
 
 
 def _load_library() -> None:
@@ -152,9 +153,7 @@ def cost(arguments: argparse.Namespace) -> bool:
         where = ", ".join(f"{what} {spent:.2f}" for what, spent in traffic.summary(there.fit_seconds_).items())
         met.append(verdict(seconds <= bar, f"{name}: {seconds:.2f} s, one process {here:.2f} s (bar {bar:.2f} s); {where}"))
         rows = traffic.received["take"] + traffic.received.get("rows", 0)
-        summaries = sum(
-            traffic.received[what] for what in ("place", "move", "gap", "candidates", "correct") if what in traffic.received
-        )
+        summaries = sum(traffic.received[what] for what in ("place", "move", "survey", "correct") if what in traffic.received)
         useful = rows * (1 + arguments.workers) + summaries  # a row comes here once, and goes to each worker
         text = f"{name}: {traffic.bytes / 1e6:.1f} MB in {traffic.rounds} rounds; rows and summaries are {useful / 1e6:.1f} MB"
         met.append(verdict(traffic.bytes <= MOST_TRAFFIC * useful, text))
@@ -179,23 +178,24 @@ def memory(arguments: argparse.Namespace) -> bool:
 
     from maxmargin import SVC
 
-    limit, count, width = arguments.limit, 4, 8000
+    limit, count, width, libraries = arguments.limit, 4, arguments.limit // 125_000, _peak()
     rows = 2 * limit // (8 * width)
     sizes = [len(part) for part in np.array_split(np.arange(rows), count)]
     load = dask.delayed(_generated, pure=False)
     blocks = [da.from_delayed(load(k, n, width), (n, width), np.float64) for k, n in enumerate(sizes)]
     y = np.concatenate([_labels(k, n) for k, n in enumerate(sizes)])
-    with workers(count, memory_limit=limit) as (client, _):
+    with workers(count, memory_limit=limit + libraries) as (client, _):
         model = SVC(C=1.0, gamma=1.0 / width, cache_size=limit / 8e6).fit(da.concatenate(blocks), y)
         peaks = client.run(_peak)
     peaks["this process"] = _peak()
-    print(f"{rows} x {width}: X has {8 * rows * width / 1e6:.0f} MB; {len(model.support_)} support vectors; {model.status_.name}")
-    met = [verdict(peak <= limit, f"{where}: {peak / 1e6:.0f} MB of {limit / 1e6:.0f}") for where, peak in peaks.items()]
-    return all(met)
+    print(f"{rows} x {width}: X has {8 * rows * width / 1e6:.0f} MB; {len(model.support_)} support vectors")
+    most = f"{limit / 1e6:.0f} MB and {libraries / 1e6:.0f} for libraries"
+    met = [verdict(peak <= limit + libraries, f"{where}: {peak / 1e6:.0f} MB of {most}") for where, peak in peaks.items()]
+    return all([*met, verdict(model.status_.converged, f"{model.status_.name}, gap {model.certificate_.relative_gap:.1e}")])
 
 
 def _generated(number: int, n: int, width: int) -> Any:
-    X = np.random.default_rng(number).standard_normal((n, width), dtype=np.float32).astype(np.float64)
+    X = np.random.default_rng(number).standard_normal((n, width))
     X[:, :50] += 20.0 * _labels(number, n)[:, None]  # a wide margin, so that the time goes into few passes
     return X
 
@@ -333,7 +333,12 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3, help="of cost: the fastest counts")
     parser.add_argument("--fits", type=int, default=FAULTS, help="of faults")
     parser.add_argument("--seed", type=int, default=0, help="of faults: the moments")
-    parser.add_argument("--limit", type=int, default=MEMORY_LIMIT, help="of memory and linear: bytes that a process may hold")
+    parser.add_argument(
+        "--limit",
+        type=int,
+        default=MEMORY_LIMIT,
+        help="of memory and linear: bytes that a process may hold (of memory: besides its libraries)",
+    )
     parser.add_argument("--loss", choices=("hinge", "squared_hinge"), default="squared_hinge", help="of linear")
     arguments = parser.parse_args()
     sys.exit(0 if COMMANDS[arguments.command](arguments) else 1)

@@ -7,6 +7,7 @@ import pickle
 import signal
 import subprocess
 import sys
+import time
 from contextlib import contextmanager
 from types import SimpleNamespace
 
@@ -27,11 +28,13 @@ from maxmargin import (
     NuSVR,
     OneClassSVM,
     Status,
+    audit,
 )
 from maxmargin.backends.base import InnerSolver
-from maxmargin.cluster import passes
+from maxmargin.cluster import passes, team
+from maxmargin.cluster import rows as rows_of_cluster
 from maxmargin.cluster.kept import KeptRows, Message, MissingRowsError
-from maxmargin.cluster.piece import Arrangement
+from maxmargin.cluster.piece import Arrangement, Piece
 from maxmargin.cluster.rows import load_partition
 from maxmargin.cluster.team import Team
 from maxmargin.formulations import classification_problem, make_loss
@@ -225,21 +228,76 @@ def test_data_frames_keep_the_names_of_their_columns(client):
     assert list(there.feature_names_in_) == list("abcde")
 
 
-def test_files_are_read_by_the_workers(client, tmp_path):
-    """A folder of LIBSVM shards whose last columns differ: a partition for each file."""
+SHARDS = [0, 150, 150, 151]  # where 300 rows are cut: the first file and the third have none, the fourth has one
+
+
+def libsvm_shards(folder, X, y):
+    for k, rows in enumerate(np.split(np.arange(len(y)), SHARDS)):
+        (folder / f"part{k}.svm").touch()
+        if len(rows):
+            dump_svmlight_file(X[rows], y[rows], str(folder / f"part{k}.svm"), zero_based=False)
+    return sp.csr_array(X)
+
+
+def parquet_shards(folder, X, y):
+    pd, _ = pytest.importorskip("pandas"), pytest.importorskip("pyarrow")
+    for k, rows in enumerate(np.split(np.arange(len(y)), SHARDS)):
+        pd.DataFrame(X[rows], columns=list("abcde")).assign(label=y[rows]).to_parquet(folder / f"part{k}.parquet")
+    return X
+
+
+@pytest.mark.parametrize("shards", [libsvm_shards, parquet_shards])
+@pytest.mark.parametrize(
+    "machine", [SVC(C=2.0, gamma=0.3), SVR(gamma=0.3), OneClassSVM(gamma=0.3), LinearSVC(), LinearSVR()], ids=str
+)
+def test_files_are_read_by_the_workers(client, tmp_path, machine, shards):
+    """A folder of files of uneven size: a partition for each. The last columns of LIBSVM files differ."""
     X, score = data(n=300)
     X[np.random.default_rng(2).random(X.shape) < 0.5] = 0.0
-    X[:150, 4] = 0.0  # the first file is narrower
-    y = np.where(score > 0.0, 1, -1)
-    for k, rows in enumerate(np.split(np.arange(300), [150, 220])):
-        dump_svmlight_file(X[rows], y[rows], str(tmp_path / f"part{k}.svm"), zero_based=False)
-    files = open_rows(tmp_path)
-    for machine in (SVC(C=2.0, gamma=0.3, gap_tol=1e-4), LinearSVC(gap_tol=1e-4)):
-        here = type(machine)(**machine.get_params()).fit(sp.csr_array(X), y)
-        there = machine.fit(files, None)
-        require_equal(here, there, sp.csr_array(X))
-        assert there.cluster_.n_partitions == 3
-        np.testing.assert_array_equal(there.predict(files).compute(), there.predict(sp.csr_array(X)))
+    X[:150, 4] = 0.0
+    y = np.sign(score)
+    X, files = shards(tmp_path, X, y), open_rows(tmp_path)
+    machine.set_params(gap_tol=1e-4)
+    here = type(machine)(**machine.get_params()).fit(X, y)
+    there = machine.fit(files)
+    require_equal(here, there, X)
+    assert there.cluster_.n_partitions == len(SHARDS) + 1
+    np.testing.assert_allclose(there.predict(files).compute(), there.predict(X), atol=1e-12)
+
+
+@pytest.fixture
+def no_client(monkeypatch):
+    def nothing():
+        raise ValueError("No clients found")
+
+    monkeypatch.setattr(distributed, "default_client", nothing)
+
+
+def test_files_need_no_cluster(no_client, tmp_path):
+    X, score = data(n=300)
+    y = np.sign(score)
+    X, machine = libsvm_shards(tmp_path, X, y), SVC(C=2.0, gamma=0.3)
+    require_equal(SVC(**machine.get_params()).fit(X, y), machine.fit(open_rows(tmp_path)), X)
+    assert not hasattr(machine, "cluster_")
+    with pytest.raises(ValueError, match="y must be None where X is files: they have labels"):
+        machine.fit(open_rows(tmp_path), y)
+
+
+@pytest.mark.parametrize("machine", [SVC(), SVR(), LinearSVC(), LinearSVR()], ids=str)
+def test_rows_without_targets_are_refused(client, machine):
+    X, _ = data(n=50)
+    for rows in (X, parted(X, 2)):
+        with pytest.raises(ValueError, match=rf"{type(machine).__name__} requires y to be passed, but the target y is None"):
+            machine.fit(rows)
+
+
+@pytest.mark.parametrize("machine", [SVC(gamma=0.3), LinearSVC()], ids=str)
+def test_a_file_that_cannot_be_read_is_named(client, tmp_path, machine):
+    X, score = data(n=300)
+    libsvm_shards(tmp_path, X, np.sign(score))
+    (tmp_path / "part3.svm").write_text("1 1:2\n1 1:two\n")
+    with pytest.raises(RuntimeError, match=r"^partition 3 of X cannot be computed: DataFileError: .*part3\.svm, line 2: "):
+        machine.fit(open_rows(tmp_path))
 
 
 def test_a_kernel_function_of_the_user(client):
@@ -253,6 +311,16 @@ def _quadratic(A, B):
     return (A @ B.T + 1.0) ** 2 / 10.0
 
 
+@pytest.mark.parametrize("kernel", ["rbf", "linear"])
+def test_messages_of_limited_size(client, monkeypatch, kernel):
+    """Sums over support vectors that are sent in several messages, and at queries that are."""
+    X, score = data()
+    y = score > 0.0
+    monkeypatch.setattr(rows_of_cluster, "BYTES_OF_MESSAGE", 50 * 8 * 5)
+    there = SVC(C=2.0, kernel=kernel, gap_tol=1e-5).fit(parted(X + 1.0, 3), y)
+    require_equal(SVC(C=2.0, kernel=kernel, gap_tol=1e-5).fit(X + 1.0, y), there, X + 1.0)
+
+
 def test_rows_are_not_kept_beyond_the_budget(client):
     X, score = data()
     y = score > 0.0
@@ -264,7 +332,7 @@ def test_a_piece_that_dask_writes_to_disk_is_the_same_afterwards():
     X, score = data(n=60)
     problem = classification_problem(np.sign(score), np.ones(60), make_loss("hinge"))
     rows, members = np.arange(60, dtype=np.int32), np.arange(5, dtype=np.int32)
-    piece = load_partition(X, 0)
+    piece = load_partition(X, 0, "rows")
     piece.place("first", Arrangement(RBF(gamma=0.5), np.dtype(np.float32), None, rows), problem, None, None)
     change = 0.1 * problem.upper[None, :5]
     copy = pickle.loads(pickle.dumps(piece))
@@ -414,10 +482,10 @@ def workers_in_processes(address, count):
 def mortal_workers():
     with (
         distributed.LocalCluster(n_workers=0, processes=False, protocol="tcp://", dashboard_address=":0") as cluster,
-        workers_in_processes(cluster.scheduler_address, 5) as processes,
+        workers_in_processes(cluster.scheduler_address, 6) as processes,
         distributed.Client(cluster, set_as_default=False) as own_client,
     ):
-        own_client.wait_for_workers(5)
+        own_client.wait_for_workers(6)
         yield own_client, {own_client.run(os.getpid)[worker]: worker for worker in own_client.nthreads()}, processes
 
 
@@ -455,6 +523,7 @@ def test_a_worker_that_dies_with_its_answers_changes_no_result(mortal_workers, m
         def killed_before(team, futures):
             gathered.append(len(futures))
             if len(gathered) == 5:
+                distributed.wait(list(futures.values()))
                 kill(SimpleNamespace(iteration=1))
             return gather(team, futures)
 
@@ -487,6 +556,117 @@ def test_the_linear_machine_of_the_last_pass_is_kept_when_rows_are_lost(mortal_w
     assert machine.predict(X).shape == (N,)
 
 
+def test_a_killed_worker_leaves_the_model_of_scattered_rows(mortal_workers):
+    X, score = data()
+    with a_worker_killed_in(2, mortal_workers) as (own_client, address, kill):
+        future = own_client.scatter(X, workers=[address])
+        machine = SVC(C=3.0, gap_tol=1e-6, callbacks=[kill])
+        with pytest.raises(RuntimeError, match=r"^partition 0 of X is lost: .*The model that was reached is kept"):
+            machine.fit(da.from_delayed(dask.delayed(future), X.shape, X.dtype), score > 0.0)
+    assert 0.0 < machine.certificate_.dual <= SVC(C=3.0).fit(X, score > 0.0).certificate_.primal
+
+
+def _dies(block):
+    """A partition that takes all memory of a worker, whose process is then ended by the system, or by Dask."""
+    os._exit(1)
+
+
+@pytest.mark.parametrize("machine", [SVC(), LinearSVC()], ids=str)
+def test_a_partition_that_kills_its_worker_is_named(mortal_workers, machine):
+    X, score = data()
+    own_client, _, _ = mortal_workers
+    scheduler = own_client.cluster.scheduler
+    scheduler.allowed_failures, usual = 0, scheduler.allowed_failures
+    with (
+        workers_in_processes(scheduler.address, 1),
+        own_client.as_current(),
+        pytest.raises(RuntimeError, match=r"^partition 0 of X cannot be computed: KilledWorker: "),
+    ):
+        machine.fit(parted(X, 1).map_blocks(_dies, dtype=float, meta=np.empty((0, 0))), parted(score > 0.0, 1))
+    scheduler.allowed_failures = usual
+
+
+def test_a_straggler_changes_nothing(client, monkeypatch):
+    """A worker that takes much longer than the others is waited for: nothing is asked twice."""
+    X, score = data()
+    fits, move = [], Piece.move
+
+    def slow(piece, *told):
+        time.sleep(0.1 * (piece.number == 0))
+        return move(piece, *told)
+
+    for method in (move, slow):
+        monkeypatch.setattr(Piece, "move", method)
+        monkeypatch.setattr(team, "SECONDS_TO_LOOK", 0.02)
+        fits.append(SVC(C=3.0).fit(parted(X, 3), parted(score > 0.0, 3)))
+    np.testing.assert_array_equal(fits[0].dual_coef_, fits[1].dual_coef_)
+    assert fits[0].cluster_.rounds == fits[1].cluster_.rounds
+    assert fits[1].cluster_.computing["move"] >= 0.1
+
+
+@pytest.mark.parametrize("machine", [SVC(C=3.0, gap_tol=1e-5), LinearSVC(gap_tol=1e-5)], ids=str)
+def test_a_worker_that_joins_changes_no_result(machine):
+    X, score = data()
+    y = score > 0.0
+    here = type(machine)(**machine.get_params()).fit(X, y)
+    with (
+        distributed.LocalCluster(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0") as cluster,
+        distributed.Client(cluster) as own_client,
+    ):
+
+        def join(progress):
+            cluster.scale(2)
+            own_client.wait_for_workers(2)
+
+        there = machine.set_params(callbacks=[join]).fit(parted(X, 3), parted(y, 3))
+        require_equal(here, there, X)
+        assert there.fit(parted(X, 4), parted(y, 4)).cluster_.n_workers == 2
+
+
+@pytest.mark.parametrize("machine", [SVC(C=3.0, gap_tol=1e-5), LinearSVC(gap_tol=1e-5)], ids=str)
+def test_partitions_that_dask_writes_to_disk_change_no_result(machine):
+    X, score = data()
+    y, written = score > 0.0, []
+
+    def write(dask_worker):
+        return sum(dask_worker.data.evict() > 0 for _ in range(len(dask_worker.data.memory)))
+
+    options = {"n_workers": 1, "threads_per_worker": 1, "memory_limit": "8GB", "processes": False, "dashboard_address": ":0"}
+    with distributed.LocalCluster(**options) as cluster, distributed.Client(cluster) as own_client:
+
+        def spill(progress):
+            written.extend(own_client.run(write).values())
+
+        here = type(machine)(**machine.get_params()).fit(X, y)
+        there = machine.set_params(callbacks=[spill]).fit(parted(X, 3), parted(y, 3))
+    require_equal(here, there, X)
+    assert max(written) >= 3
+
+
+def test_partitions_that_dask_writes_to_disk_while_they_change(monkeypatch):
+    X, score = data()
+    y, move, written = score > 0.0, Piece.move, []
+
+    def spilled(piece, *told):
+        written.append(distributed.get_worker().data.evict())
+        return move(piece, *told)
+
+    monkeypatch.setattr(Piece, "move", spilled)
+    options = {"n_workers": 1, "threads_per_worker": 1, "memory_limit": "8GB", "processes": False, "dashboard_address": ":0"}
+    with distributed.LocalCluster(**options) as cluster, distributed.Client(cluster):
+        there = SVC(C=3.0, gap_tol=1e-5).fit(parted(X, 1), y)
+    require_equal(SVC(C=3.0, gap_tol=1e-5).fit(X, y), there, X)
+    assert min(written) > 0
+
+
+def test_partitions_that_are_lost_again_and_again_end_the_fit(client, monkeypatch):
+    """A worker without memory for a partition writes it to disk before it has answered: what it has computed is lost."""
+    X, score = data()
+    monkeypatch.setattr(Piece, "version", property(lambda piece: "none", lambda piece, version: None), raising=False)
+    with pytest.raises(RuntimeError, match=r"^partition 0 of X was lost 20 times in a row"):
+        SVC(C=3.0).fit(parted(X, 2), parted(score > 0.0, 2))
+
+
 def test_a_partition_that_cannot_be_read_is_named(client):
     X, score = data()
 
@@ -510,17 +690,72 @@ def test_a_partition_that_is_not_finite_is_named(client):
         SVC().fit(parted(sp.csr_array(X), 4), score > 0.0)
 
 
-def test_rows_that_are_lost_for_good_are_named(client):
+@contextmanager
+def rows_that_get_lost(X, when):
+    """A collection that was scattered to a worker, and a callback that ends this worker."""
+    options = {"n_workers": 2, "threads_per_worker": 1, "processes": False, "dashboard_address": ":0"}
+    with distributed.LocalCluster(**options) as cluster, distributed.Client(cluster) as own_client:
+        victim = cluster.workers[0]
+        future = own_client.scatter(X, workers=[victim.address])
+
+        def lose(progress):
+            if when(progress):
+                own_client.sync(victim.close, executor_wait=False)
+
+        yield da.from_delayed(dask.delayed(future), X.shape, X.dtype), lose
+
+
+@pytest.mark.parametrize(
+    "machine",
+    [
+        SVC(C=3.0, gap_tol=1e-6),
+        SVC(C=3.0, kernel="poly", loss="squared_hinge"),
+        NuSVC(nu=0.3, gap_tol=1e-6),
+        SVR(C=3.0, gap_tol=1e-6),
+        OneClassSVM(nu=0.3, gap_tol=1e-6),
+    ],
+    ids=str,
+)
+def test_the_model_that_was_reached_is_kept_when_rows_are_lost(machine):
+    """Its dual value is proved: it is below each primal value."""
     X, score = data()
-    future = client.scatter(X)
-    collection = da.from_delayed(dask.delayed(future), X.shape, X.dtype)
+    y = score if isinstance(machine, SVR) else score > 0.0
+    here = type(machine)(**machine.get_params()).fit(X, y)
+    with rows_that_get_lost(X[:350], lambda progress: progress.iteration == 2) as (rows, lose):
+        machine.set_params(callbacks=[lose])
+        with pytest.raises(RuntimeError, match=r"^partition 0 of X is lost: .*\. The model that was reached is kept"):
+            machine.fit(da.concatenate([rows, parted(X[350:], 2)]), y)
+    proof = machine.certificate_
+    assert machine.status_ is Status.SOURCE_FAILED
+    assert (proof.gap, proof.primal, proof.relative_gap) == (np.inf, np.inf, np.inf)
+    assert proof.feasible
+    assert proof.dual <= here.certificate_.primal
+    again = audit(machine, X, None if isinstance(machine, OneClassSVM) else y).certificate
+    assert proof.dual == pytest.approx(again.dual, rel=1e-6)
+    assert np.isfinite(machine.predict(X)).all()
+    assert np.min(machine.n_iter_) > 0
 
-    def lose(progress):
-        """What happens when the worker that has scattered rows, and what was made of them, dies."""
-        client.cancel([future], force=True)
 
-    with pytest.raises(RuntimeError, match="partition 0 of X is lost"):
-        SVC(C=3.0, callbacks=[lose]).fit(collection, score > 0.0)
+def test_machines_that_were_trained_before_rows_are_lost_are_kept():
+    X, score = data()
+    y = np.digitize(score, [-0.5, 0.5])
+    with rows_that_get_lost(X, lambda progress: progress.machine == 1 and progress.iteration == 1) as (rows, lose):
+        machine = SVC(C=2.0, multi_class="ovr", callbacks=[lose])
+        with pytest.raises(RuntimeError, match="The model that was reached is kept"):
+            machine.fit(rows, y)
+    first, second, third = machine.certificate_.parts
+    assert first.holds(machine.gap_tol)
+    assert second.gap == np.inf > second.dual > 0.0
+    assert third.dual == 0.0 < third.gap < np.inf  # no time was left for it
+
+
+def test_rows_and_model_are_lost_if_no_process_has_the_support_vectors():
+    X, score = data()
+    with rows_that_get_lost(X, lambda progress: progress.iteration == 2) as (rows, lose):
+        machine = SVC(C=3.0, gap_tol=1e-6, cache_size=1e-3, callbacks=[lose])
+        with pytest.raises(RuntimeError, match=r"^partition 0 of X is lost: .*instead of scattering them$"):
+            machine.fit(rows, score > 0.0)
+    assert not hasattr(machine, "dual_coef_")
 
 
 def test_ctrl_c_leaves_a_certified_model(client):
@@ -539,13 +774,14 @@ def test_ctrl_c_leaves_a_certified_model(client):
     assert machine.predict(X).shape == (N,)
 
 
-def test_workers_with_another_version_are_named(client, monkeypatch):
+@pytest.mark.parametrize("machine", [SVC(), LinearSVC()], ids=str)
+def test_workers_with_another_version_are_named(client, monkeypatch, machine):
     X, score = data()
     monkeypatch.setattr(type(client), "run", lambda *args, **options: {"tcp://far:1": "0.0.1", "tcp://away:2": ImportError()})
     with pytest.raises(
         RuntimeError, match=r"^the worker tcp://far:1 has maxmargin 0\.0\.1, and this process .*\(2 of 2 differ\)$"
     ):
-        SVC().fit(parted(X, 3), score > 0.0)
+        machine.fit(parted(X, 3), score > 0.0)
 
 
 @pytest.mark.parametrize(
@@ -567,13 +803,8 @@ def test_what_a_cluster_does_not_do_is_said(client, machine, what):
         machine.fit(parted(X, 2), score > 0.0)
 
 
-def test_there_must_be_a_client(monkeypatch):
+def test_there_must_be_a_client(no_client):
     X, score = data(n=50)
-
-    def nothing():
-        raise ValueError("No clients found")
-
-    monkeypatch.setattr(distributed, "default_client", nothing)
     with pytest.raises(ValueError, match="there is no active distributed"):
         SVC().fit(parted(X, 2), score > 0.0)
 

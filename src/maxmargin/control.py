@@ -123,6 +123,8 @@ class Control:
         self._stopped = False
         self._fraction = 0.0
         self.interrupted = False
+        #: The error that has ended the fit, if samples were lost.
+        self.failure: Exception | None = None
         self.steps = 0
         self.machine, self.n_machines = 0, n_machines
         self._whole: Control | None = None
@@ -184,6 +186,8 @@ class Control:
         """The reason for the present machine to end now, if there is one."""
         if self._whole is not None:
             return self._whole.ended()
+        if self.failure is not None:
+            return Status.SOURCE_FAILED
         if self.interrupted:
             return Status.INTERRUPTED
         if self._stopped:

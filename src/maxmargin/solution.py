@@ -44,7 +44,7 @@ class Status(Enum):
     MAX_SECONDS = "Stopped at max_seconds before reaching tol and gap_tol; the certificate says how far it got."
     INTERRUPTED = "Interrupted before reaching tol and gap_tol; the certificate says how far it got."
     STOPPED_BY_CALLBACK = "Stopped by a callback before reaching tol and gap_tol; the certificate says how far it got."
-    SOURCE_FAILED = "Stopped because the rows could not be read to their end; the model is that of the last whole pass over them."
+    SOURCE_FAILED = "Stopped because rows could not be read, or were lost; the model is the last one before that."
     STOPPED_BY_OPTION = (
         "Stopped by the solver's own rule (see solver_options) before reaching tol and gap_tol; the certificate says how far it "
         "got."

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from maxmargin.backends import SamplesLostError
 from maxmargin.certificates import (
     Certificate,
     Gradient,
@@ -119,12 +120,12 @@ class BinaryCase(Case):
 
     def __init__(self, job: Job, levels: Levels | None = None) -> None:
         super().__init__(job)
-        self._levels = levels
+        self.kept_levels = levels
 
     @property
     def simple(self) -> bool:
         plain = self.problem.shift is None and self.problem.starts_at_zero
-        return plain and self._levels is None and not self._needs_tidying()
+        return plain and self.kept_levels is None and not self._needs_tidying()
 
     def _needs_tidying(self) -> bool:
         kernel = self.gram.kernel
@@ -170,8 +171,8 @@ class BinaryCase(Case):
     def certificate(self, solution: Solution, gradient: Gradient, started: float) -> Certificate:
         given = self._given_levels(solution)
         levels = self.problem.levels(solution.beta, gradient.values) if given is None else given
-        if self._levels is not None:
-            levels = self._levels(levels)
+        if self.kept_levels is not None:
+            levels = self.kept_levels(levels)
         bias = None
         if not self.problem.coupled:  # the bias, if there is one, is a weight like the others
             bias = self.gram.constant * float(solution.beta.sum())
@@ -247,7 +248,13 @@ def train_each(
                 yield _settled(case, claim, proof)
             else:
                 order = None if orders is None else orders[number % len(orders)]
-                yield settle(choice, case, solve(choice, case.job, claim, options, order))
+                steps = case.job.control.steps
+                try:
+                    outcome = settle(choice, case, solve(choice, case.job, claim, options, order))
+                except SamplesLostError as error:
+                    case.job.control.failure = error
+                    outcome = _rescued(case, claim, case.job.control.steps - steps)
+                yield outcome
             case.job.control.machine = first + number + 1
 
 
@@ -357,6 +364,37 @@ def _outcome(case: Case, solution: Solution, status: Status, proof: Certificate)
     if status.converged and gap_tol is not None and not proof.holds(gap_tol):  # rounding only
         proof = replace(proof, relative_gap=0.0)
     return Outcome(case.problem, case.gram, solution if status is solution.status else replace(solution, status=status), proof)
+
+
+def _rescued(case: Case, ahead: Solution | None, steps: int) -> Outcome:
+    """The outcome of a run in which samples were lost: the point that it had reached. Its dual value, from the support vectors
+    alone, is a lower bound on the optimum. The losses of the lost samples are not known, so the gap has no bound."""
+    assert isinstance(case, BinaryCase)
+    problem, beta = case.problem, case.job.backend.reached(case.problem)
+    beta = ahead.beta if beta is None and ahead is not None else beta
+    claim = Solution(np.empty(0), problem.linear, Status.SOURCE_FAILED, np.inf, steps, Trace(), "none")
+    claim = case.at_start(claim) if beta is None else replace(claim, beta=beta, up_to_date=False)
+    support, own = _support(claim)
+    if not len(support):  # the gradient at zero is known without the samples
+        known = Gradient(problem.linear, 0.0, 0.0, len(problem))
+        return Outcome(problem, case.gram, claim, certify(problem, claim.beta, known, lambda: 0.0))
+    part = replace(case.job, problem=problem.restrict(support), gram=case.gram.subset(support))
+    _, proof = _prove(BinaryCase(part, case.kept_levels), replace(claim, beta=own))
+    terms = np.full(len(problem), np.nan)
+    terms[support] = proof.gap_terms
+    proof = replace(
+        proof,
+        primal=np.inf,
+        gap=np.inf,
+        relative_gap=np.inf,
+        kkt_violation=np.inf,
+        rounding=0.0,
+        equality_residual=float(np.abs(problem.residuals(claim.beta)).max(initial=0.0)),
+        arithmetic="float64 on the support vectors",
+        gap_terms=terms,
+        complete=False,
+    )
+    return Outcome(problem, case.gram, claim, proof)
 
 
 def _prove(case: Case, solution: Solution) -> tuple[Gradient, Certificate]:

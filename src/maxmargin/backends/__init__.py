@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from maxmargin.backends.base import NEVER, Backend, InnerSolver, Limit, TileResult
+from maxmargin.backends.base import NEVER, Backend, InnerSolver, Limit, SamplesLostError, TileResult
 from maxmargin.backends.native import NativeBackend
 from maxmargin.backends.point import MeasuredViolation, Part, Point, Violation
 from maxmargin.backends.reference import ReferenceBackend
@@ -53,6 +53,7 @@ __all__ = [
     "Part",
     "Point",
     "ReferenceBackend",
+    "SamplesLostError",
     "TileResult",
     "Violation",
     "make_backend",

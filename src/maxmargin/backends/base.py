@@ -104,6 +104,10 @@ class InnerSolver(ABC):
         return results
 
 
+class SamplesLostError(RuntimeError):
+    """Samples are lost in the middle of a run, for good."""
+
+
 class Backend(ABC):
     """Where numbers live and who computes them."""
 
@@ -140,6 +144,10 @@ class Backend(ABC):
     @abstractmethod
     def place(self, problem: DualProblem, gram: Gram, beta: Vector, gradient: Vector) -> Point:
         """The point `beta` with its gradient, ready to be moved. The arrays are taken over."""
+
+    def reached(self, problem: DualProblem) -> Vector | None:
+        """The duals that a run of this problem has reached, for a backend that can lose samples; None if there was none."""
+        return None
 
     def pairing(self, kernel: NamedKernel, samples: Samples) -> Matrix:
         """The dot product or distance that the kernel is a function of, for all pairs of samples."""

@@ -20,10 +20,15 @@ from maxmargin.samples import Samples
 
 class ClusterBackend(NativeBackend):
     name: ClassVar[str] = "cluster"
+    _point: ClusterPoint | None = None  # the one that was placed last
 
     def gram(self, kernel: Kernel, samples: Samples, dtype: np.dtype[Any], cache_bytes: int, segments: tuple[int, ...]) -> Gram:
         assert isinstance(samples, PartitionedSamples)
         return ClusterGram(kernel, samples, dtype, cache_bytes, segments)
 
     def place(self, problem: DualProblem, gram: Gram, beta: Vector, gradient: Vector) -> Point:
-        return ClusterPoint(problem, gram, beta, gradient)
+        self._point = ClusterPoint(problem, gram, beta, gradient)
+        return self._point
+
+    def reached(self, problem: DualProblem) -> Vector | None:
+        return self._point.beta if self._point is not None and self._point.problem is problem else None

@@ -7,6 +7,7 @@ over its own support vectors.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from copy import copy
 from functools import cached_property
 from math import fsum
@@ -16,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxmargin.backends.native import NativeBackend
+from maxmargin.backends.native.gram import NativeGram
 from maxmargin.cluster.piece import Arrangement
 from maxmargin.cluster.samples import PartitionedSamples
 from maxmargin.gram import ExactSums, Gram
@@ -37,9 +39,11 @@ class ClusterGram(Gram):
         self.kernel, self._samples, self.dtype = kernel, samples, np.dtype(dtype)
         self._edges = segments
         self.rows = samples.X
-        self.rows.budget = self._budget = cache_bytes // 2  # one half for rows, the other for a pool
+        self.rows.budget = cache_bytes // 2  # one half for rows, the other for a pool
         few = np.arange(min(ROWS_TO_JUDGE, len(samples)), dtype=np.int32)
-        self.largest_pool = self._matrix_of(few, 2 * self._budget).largest_pool
+        self._last: Gram | None = None  # the matrix that was computed here last, whose memory the next one uses again
+        self.largest_pool = self._matrix_of(few, cache_bytes).largest_pool
+        self.expensive = self.largest_pool > 0  # a pass costs rounds and messages besides its entries, so there shall be few
 
     def __len__(self) -> int:
         return len(self._samples)
@@ -72,12 +76,16 @@ class ClusterGram(Gram):
         return self._matrix_of(members)
 
     def stored(self, members: Indices) -> Gram:
-        return self._matrix_of(members, 2 * self._budget).stored(np.arange(len(members), dtype=np.int32))
+        return self._matrix_of(members).stored(np.arange(len(members), dtype=np.int32))
 
     def _matrix_of(self, members: Indices, cache_bytes: int = 0) -> Gram:
         """The matrix over the variables `members`, whose rows are fetched."""
         samples = make_samples(self.rows.fetch(self.numbers[members])).around(self._samples.centre)
-        return NativeBackend().gram(self.kernel, samples, self.dtype, cache_bytes, (0, len(members)))
+        matrix = NativeBackend().gram(self.kernel, samples, self.dtype, cache_bytes, (0, len(members)))
+        if isinstance(matrix, NativeGram) and isinstance(self._last, NativeGram) and self._last.dtype == matrix.dtype:
+            matrix.reuse(self._last)
+        self._last = matrix
+        return matrix
 
     def tile(self, members: Indices, shift: Vector | None = None) -> Any:
         return self.subset(members).tile(np.arange(len(members), dtype=np.int32), shift)
@@ -97,26 +105,30 @@ class ClusterGram(Gram):
 
     def accumulate(self, rows: Indices, weights: Matrix, out: Matrix) -> None:
         told = [(self.arrangement(local),) for _, local in self.split]
-        answers = self.rows.ask_about("kernel_sums", self.numbers[rows], weights, told)
-        for (variables, _), sums in zip(self.split, answers, strict=True):
-            out[:, variables] += sums
+        for _, answers in self.rows.ask_about("kernel_sums", self.numbers[rows], weights, told):
+            for (variables, _), sums in zip(self.split, answers, strict=True):
+                out[:, variables] += sums
 
     def exact_sums(self, rows: Indices, weights: Matrix, at: Indices) -> ExactSums:
         support, queries = self.numbers[rows], self.numbers[at]
         centre, ask = self._samples.centre, self.rows.ask_about
-        if len(rows) < len(at):
-            split = self.rows.split(queries)
-            among = [p for p, (_, local) in enumerate(split) if len(local)]
-            answers = ask("exact_sums_here", support, weights, [(self.kernel, centre, split[p][1]) for p in among], among)
-            values, errors = np.zeros((2, len(weights), len(at)))
-            for p, found in zip(among, answers, strict=True):
-                values[:, split[p][0]], errors[:, split[p][0]] = found.values, found.error
-            return ExactSums(values, errors, answers[0].offset)
-        split = self.rows.split(support)
+        values, errors = np.zeros((2, len(weights), len(at)))
+        offset = 0.0, 0.0
+        if not len(rows) or not len(at):
+            return ExactSums(values, errors)
+        here = len(rows) < len(at)
+        split = self.rows.split(queries if here else support)
         among = [p for p, (_, local) in enumerate(split) if len(local)]
-        told = [(self.kernel, centre, split[p][1], np.ascontiguousarray(weights[:, split[p][0]])) for p in among]
-        answers = ask("exact_sums_of_mine", queries, None, told, among) if among and len(at) else []
-        return _added(answers, (len(weights), len(at)))
+        if here:
+            places = [(self.kernel, centre, split[p][1]) for p in among]
+            parts = [answers for _, answers in ask("exact_sums_here", support, weights, places, among)]
+            for p, found in zip(among, map(_added, zip(*parts, strict=True)), strict=True):
+                values[:, split[p][0]], errors[:, split[p][0]], offset = found
+        else:
+            told = [(self.kernel, centre, split[p][1], np.ascontiguousarray(weights[:, split[p][0]])) for p in among]
+            for some, answers in ask("exact_sums_of_mine", queries, None, told, among):
+                values[:, some], errors[:, some], offset = _added(answers)
+        return ExactSums(values, errors, offset)
 
     def restrict(self, segments: tuple[int, ...]) -> ClusterGram:
         chosen = np.concatenate([np.arange(self._edges[s], self._edges[s + 1]) for s in segments])
@@ -135,9 +147,11 @@ class ClusterGram(Gram):
         """Nothing to do: the rows that were fetched serve all machines."""
 
 
-def _added(parts: list[ExactSums], shape: tuple[int, int]) -> ExactSums:
+def _added(parts: Sequence[ExactSums]) -> ExactSums:
     """The sum of sums over parts of the support vectors; its additions round once more."""
-    values, errors = np.zeros((2, *shape))
+    if len(parts) == 1:
+        return parts[0]
+    values, errors = np.zeros((2, *parts[0].values.shape))
     for part in parts:
         values += part.values
         errors += part.error + len(parts) * UNIT_ROUNDOFF * np.abs(part.values)

@@ -33,7 +33,7 @@ class KeptRows:
 
     def missing(self, rows: Numbers) -> Numbers:
         """Those rows that are not here, in ascending order."""
-        return np.setdiff1d(rows, self._numbers)
+        return without(rows, self._numbers)
 
     def add(self, rows: Numbers, values: Any) -> None:
         """Keep rows; some may be here already."""
@@ -90,15 +90,26 @@ class Sent:
         self.n_bytes = 0
 
     def fresh(self, rows: Numbers) -> Numbers:
-        """Those rows that they have not got."""
-        return np.setdiff1d(rows, self._numbers)
+        """Those rows that they have not got, in ascending order."""
+        return without(rows, self._numbers)
 
     def note(self, fresh: Numbers, values: Any) -> bool:
         """Note what is sent to all; return whether they shall forget what they got before."""
         begins, self._begins = self._begins, False
-        self._numbers = np.union1d(self._numbers, fresh)
+        self._numbers = np.sort(np.concatenate([self._numbers, fresh]))
         self.n_bytes += size_of(values)
         return begins
+
+
+def without(rows: Numbers, known: Numbers) -> Numbers:
+    """The rows that are not among the `known` ones, which ascend; each once, in ascending order. (`numpy.setdiff1d` takes several
+    times as long.)"""
+    rows = np.sort(rows)
+    places = np.searchsorted(known, rows)
+    new: NDArray[np.bool_] = places == len(known)
+    new[~new] = known[places[~new]] != rows[~new]
+    new[1:] &= rows[1:] != rows[:-1]
+    return rows[new]
 
 
 def stacked(blocks: Sequence[Any]) -> Any:

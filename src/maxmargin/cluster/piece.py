@@ -53,11 +53,24 @@ class Summary(NamedTuple):
     sums: Sums
 
 
-class Candidates(NamedTuple):
-    """What a part offers for a working set, as numbers of its variables: how many are violators at a bound, and a random draw of
-    these; those nearest to becoming violators, with the distance by which they are not; and, for each group, the lowest variable
-    that may rise and the highest that may fall, with their gradients (None: there is none)."""
+class Wanted(NamedTuple):
+    """The candidates for a working set that a part is asked for: from which violation on a variable is a violator, and how many
+    violators and others."""
 
+    threshold: float = 0.0
+    n_violators: int = 0
+    n_next: int = 0
+
+    def covers(self, other: Wanted) -> bool:
+        return self.threshold == other.threshold and self.n_violators >= other.n_violators and self.n_next >= other.n_next
+
+
+class Candidates(NamedTuple):
+    """The share of a part in the gap; and what it offers for a working set, as numbers of its variables: how many are violators
+    at a bound, and a random draw of these; those nearest to becoming violators, with the distance by which they are not; and, for
+    each group, the lowest variable that may rise and the highest that may fall, with their gradients (None: there is none)."""
+
+    gap: float
     n_violators: int
     violators: Indices
     next_ones: Indices
@@ -78,8 +91,8 @@ class Arrangement:
 
 
 class Piece:
-    def __init__(self, block: Any, number: int) -> None:
-        self.block, self.number = block, number
+    def __init__(self, block: Any, number: int, key: str) -> None:
+        self.block, self.number, self.key = block, number, key
         self.version: object = None
         self._kept = KeptRows()  # of other partitions
         self._problem: DualProblem | None = None
@@ -182,22 +195,19 @@ class Piece:
     def collect(self) -> Vector:
         return self._gradient
 
-    def gap(self, levels: list[float]) -> float:
-        assert self._problem is not None
-        level = self._problem.at_variables(levels)
-        return float(self._problem.gap_terms(self._beta, self._gradient, level).sum())
-
     def near(self, levels: list[float], width: float) -> Indices:
         """The variables whose gradient is within `width` of the level."""
         assert self._problem is not None
         return np.flatnonzero(np.abs(self._gradient - self._problem.at_variables(levels)) <= width).astype(np.int32)
 
-    def candidates(self, levels: list[float], threshold: float, n_violators: int, n_next: int, seed: int) -> Candidates:
+    def survey(self, levels: list[float], wanted: Wanted, seed: int) -> Candidates:
         problem, beta, gradient = self._problem, self._beta, self._gradient
         assert problem is not None
+        threshold, n_violators, n_next = wanted
         rng = np.random.default_rng((seed, self.number))
         rise, fall = beta < problem.upper, beta > problem.lower
-        above = gradient - problem.at_variables(levels)
+        level = problem.at_variables(levels)
+        above = gradient - level
         wrong_by = np.maximum(np.where(rise, -above, -np.inf), np.where(fall, above, -np.inf))  # a fixed variable: -inf
         is_free, violates = rise & fall, wrong_by > threshold
         violators = np.flatnonzero(violates & ~is_free)
@@ -207,6 +217,7 @@ class Piece:
             if len(next_ones) > n_next:
                 next_ones = next_ones[np.argpartition(-wrong_by[next_ones], n_next)[:n_next]]
         return Candidates(
+            float(problem.gap_terms(beta, gradient, level).sum()),
             len(violators),
             rng.permutation(violators)[:n_violators].astype(np.int32),
             next_ones.astype(np.int32),

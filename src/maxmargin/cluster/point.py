@@ -19,12 +19,12 @@ from maxmargin.backends.point import Indices, MeasuredViolation, Part, Point, Ve
 from maxmargin.backends.reference import SHARE_FOR_FREE
 from maxmargin.cluster.gram import ClusterGram
 from maxmargin.cluster.kept import Message
-from maxmargin.cluster.piece import Candidates, Summary
-from maxmargin.cluster.team import Refusal
+from maxmargin.cluster.piece import Candidates, Summary, Wanted
+from maxmargin.cluster.team import PartitionError, Refusal
 from maxmargin.formulations import DualProblem, Sums
 from maxmargin.gram import DoubledGram, Gram
 
-BYTES_AT_ONCE = 64_000_000  # of rows that are sent to the workers together
+MOST_LOSSES = 20  # times in a row that parts are made again before the fit gives up
 _TOKENS = itertools.count()  # a number for each point
 
 
@@ -35,9 +35,12 @@ class ClusterPoint(Point):
         assert isinstance(inner, ClusterGram)
         self._rows_of: ClusterGram = inner
         self._team = inner.rows.team
-        self._beta = beta
+        self.beta = beta
         self._token = next(_TOKENS)
         self._versions = [0] * len(self._team)
+        self._wanted = Wanted()  # candidates of the last working set
+        self._surveyed: tuple[list[float], Wanted, list[Candidates]] | None = None  # since the parts last changed
+        self._losses = 0  # since all parts last answered
         copies = np.arange(len(gram) // len(inner))[:, None] * len(inner)
         self._variables = [(copies + own).ravel() for own, _ in inner.split]
         self._parts = [problem.restrict(own) for own in self._variables]
@@ -51,19 +54,20 @@ class ClusterPoint(Point):
         for p in numbers:
             own, part = self._variables[p], self._parts[p]
             arrangement = self._rows_of.arrangement(self._rows_of.split[p][1], len(self.gram) // len(self._rows_of))
-            beta, known = self._beta[own], None if gradient is None else gradient[own]
+            beta, known = self.beta[own], None if gradient is None else gradient[own]
             if known is not None and not beta.any() and np.array_equal(known, part.linear):
                 known = None  # the part can tell by itself
             told.append((self._next(p), arrangement, part, beta if beta.any() else None, known))
         summaries: list[Any] = self._team.ask("place", told, among=numbers)
-        support = support_of(self._beta)
+        support = support_of(self.beta)
         if gradient is not None or not len(support):
             return summaries
         nothing = np.empty(0, dtype=np.int32), np.empty(0)
-        for message in self._messages(support, self._beta[support], len(numbers) == len(self._team)):
+        for message in self._messages(support, self.beta[support], len(numbers) == len(self._team)):
             before = [self._name(p) for p in numbers]
             summaries = self._team.ask("move", [(self._next(p), *nothing) for p in numbers], message, before, numbers)
             if any(one is Refusal.STALE for one in summaries):  # another worker died in the meantime
+                self._count_loss(numbers)
                 return self._place(numbers, None)
         return summaries
 
@@ -83,11 +87,13 @@ class ClusterPoint(Point):
             found = self._team.ask(verb, [told[p] for p in asked], None, [self._name(p) for p in asked], asked)
             answers |= {p: answer for p, answer in zip(asked, found, strict=True) if answer is not Refusal.STALE}
             self._restore([p for p in asked if p not in answers])
+        self._losses = 0
         return [answers[p] for p in everyone]
 
     def _tell(self, verb: str, told: Sequence[tuple[Any, ...]], message: Any = None, besides: Sequence[int] = ()) -> list[int]:
         """Change all parts but `besides`. The duals after the change are here already, so parts that were lost are made again
         with them; return which these are."""
+        self._surveyed = None
         asked = [p for p in range(len(self._team)) if p not in besides]
         before = [self._name(p) for p in asked]
         answers = self._team.ask(verb, [(self._next(p), *told[p]) for p in asked], message, before, asked)
@@ -99,9 +105,18 @@ class ClusterPoint(Point):
 
     def _restore(self, lost: Sequence[int]) -> None:
         if lost:
+            self._count_loss(lost)
             self._rows_of.rows.send_all_again()
         for p, summary in zip(lost, self._place(lost, None) if lost else [], strict=True):
             self._summaries[p] = summary
+
+    def _count_loss(self, lost: Sequence[int]) -> None:
+        self._losses += 1
+        if self._losses > MOST_LOSSES:
+            raise PartitionError(
+                f"partition {lost[0]} of X was lost {MOST_LOSSES} times in a row: its worker dies, or writes it to disk for want "
+                "of memory. Give the workers more memory, or use more workers and smaller partitions"
+            )
 
     def _messages(
         self, variables: Indices, changes: Vector, to_all: bool = True
@@ -109,10 +124,7 @@ class ClusterPoint(Point):
         """The rows of some variables and their changes, in messages of limited size."""
         samples, places = np.unique(variables % len(self._rows_of), return_inverse=True)
         weights: Vector = np.bincount(places, changes, len(samples)).astype(np.float64)
-        row = self._rows_of.rows.dtype.itemsize * self._rows_of.rows.n_terms
-        at_once = max(1, BYTES_AT_ONCE // row)
-        for start in range(0, len(samples), at_once):
-            some = slice(start, start + at_once)
+        for some in self._rows_of.rows.at_once(len(samples)):
             yield self._rows_of.rows.message(self._rows_of.numbers[samples[some]], to_all), weights[None, some]
 
     def _split(self, members: Indices) -> list[tuple[NDArray[np.intp], Indices]]:
@@ -148,11 +160,9 @@ class ClusterPoint(Point):
 
     def choose(self, violation: Violation, threshold: float, size: int, extra_share: float, seed: int) -> tuple[Indices, bool]:
         rng = np.random.default_rng(seed)
-        free = np.flatnonzero((self._beta > self.problem.lower) & (self._beta < self.problem.upper))
-        most = size - min(len(free), int(SHARE_FOR_FREE * size))  # violators, if there are so many
-        n_next = max(0, min(int(extra_share * size), size - len(free)))
-        told = (list(violation.levels), threshold, most, n_next, seed)
-        offers: list[Candidates] = self._ask("candidates", [told] * len(self._team))
+        free = np.flatnonzero((self.beta > self.problem.lower) & (self.beta < self.problem.upper))
+        self._wanted = Wanted(threshold, size, min(int(extra_share * size), size))
+        offers = self._survey(violation)
         counts = np.array([one.n_violators for one in offers])
         n_wanted = len(free) + int(counts.sum())
         if len(free) > (n_kept := max(int(SHARE_FOR_FREE * size), size - int(counts.sum()))):
@@ -164,6 +174,15 @@ class ClusterPoint(Point):
         room = min(int(extra_share * n_wanted), size - n_wanted)
         chosen = np.concatenate([free, *violators, next_ones[nearest[: max(room, 0)]], self._extremes(offers)])
         return np.unique(chosen).astype(np.int32), n_wanted <= size
+
+    def _survey(self, violation: Violation) -> list[Candidates]:
+        """The shares of the parts in the gap, and candidates for a working set. A gap that is asked for brings as many candidates
+        along as the last working set needed, so that most working sets need no question of their own."""
+        levels = list(violation.levels)
+        if self._surveyed is None or self._surveyed[0] != levels or not self._surveyed[1].covers(self._wanted):
+            told = [(levels, self._wanted, version) for version in self._versions]
+            self._surveyed = levels, self._wanted, self._ask("survey", told)
+        return self._surveyed[2]
 
     def _extremes(self, offers: list[Candidates]) -> NDArray[np.intp]:
         """The most violating pair of each group."""
@@ -187,15 +206,15 @@ class ClusterPoint(Point):
         for (at, _), (own, _) in zip(split, answers, strict=True):
             gradient[at] = own
         rows.keep(missing, [part for _, part in answers])
-        return Part(self.problem.restrict(members), self._beta[members], gradient)
+        return Part(self.problem.restrict(members), self.beta[members], gradient)
 
     def move(self, members: Indices, beta: Vector, propagate: bool = True) -> bool:
-        change = beta - self._beta[members]
+        change = beta - self.beta[members]
         moved = change != 0.0
         if not moved.any():
             return False
         members, beta, change = members[moved], beta[moved], change[moved]
-        self._beta[members] = beta
+        self.beta[members] = beta
         told = [(local, beta[at]) for at, local in self._split(members)]
         if not propagate:
             self._tell("put", told)
@@ -209,9 +228,9 @@ class ClusterPoint(Point):
         return True
 
     def exact(self, at: Indices) -> Vector:
-        support = support_of(self._beta)
-        gradient: Vector = self.gram.exact_sums(support, self._beta[None, support], at).values[0] + self.problem.linear[at]
-        return gradient if self.problem.shift is None else gradient + self.problem.shift[at] * self._beta[at]
+        support = support_of(self.beta)
+        gradient: Vector = self.gram.exact_sums(support, self.beta[None, support], at).values[0] + self.problem.linear[at]
+        return gradient if self.problem.shift is None else gradient + self.problem.shift[at] * self.beta[at]
 
     def correct(self, members: Indices, gradient: Vector) -> None:
         self._tell("correct", [(local, gradient[at]) for at, local in self._split(members)])
@@ -220,7 +239,7 @@ class ClusterPoint(Point):
         return Sums(*(sum(values) for values in zip(*(one.sums for one in self._summaries), strict=True)))
 
     def gap(self, violation: Violation) -> float:
-        return float(sum(self._ask("gap", [(list(violation.levels),)] * len(self._team))))
+        return float(sum(one.gap for one in self._survey(violation)))
 
     def band(self, members: Indices, violation: Violation, width: float) -> Indices:
         near = self._ask("near", [(list(violation.levels), width)] * len(self._team))
@@ -232,10 +251,10 @@ class ClusterPoint(Point):
         return NativePoint(part.problem, gram, part.beta, part.gradient)
 
     def in_float64(self) -> ClusterPoint:
-        return ClusterPoint(self.problem, self.gram.in_float64(), self._beta, None)
+        return ClusterPoint(self.problem, self.gram.in_float64(), self.beta, None)
 
     def collect(self) -> Part:
         gradient = np.empty(len(self.problem))
         for own, values in zip(self._variables, self._ask("collect", [()] * len(self._team)), strict=True):
             gradient[own] = values
-        return Part(self.problem, self._beta, gradient)
+        return Part(self.problem, self.beta, gradient)

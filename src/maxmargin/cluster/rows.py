@@ -19,6 +19,8 @@ from maxmargin.samples import Samples
 
 Indices = NDArray[np.int32]
 
+BYTES_OF_MESSAGE = 32_000_000  # of rows that are sent to the workers together
+
 
 class PartitionedRows:
     """The rows of a collection, in partitions on the workers. `names` are those of its columns, if it is a data frame.
@@ -98,15 +100,29 @@ class PartitionedRows:
         self._sent = Sent()
 
     def ask_about(
-        self, verb: str, rows: NDArray[np.integer], more: Any, told: Sequence[tuple[Any, ...]], among: Sequence[int] | None = None
-    ) -> list[Any]:
-        """Ask the partitions a question about these rows, which they are sent, and `more`."""
-        while True:
-            message = self.message(rows, among is None or len(among) == len(self.team)), more
-            answers = self.team.ask(verb, told, message, among=among)
-            if not any(answer is Refusal.STALE for answer in answers):
-                return answers
-            self.send_all_again()
+        self,
+        verb: str,
+        rows: NDArray[np.integer],
+        weights: NDArray[np.float64] | None,
+        told: Sequence[tuple[Any, ...]],
+        among: Sequence[int] | None = None,
+    ) -> Iterator[tuple[slice, list[Any]]]:
+        """Ask the partitions a question about these rows, which they are sent, with a column of weights for each; some rows at a
+        time, in messages of limited size. Yield which rows, and the answers."""
+        for some in self.at_once(len(rows)):
+            own = None if weights is None else np.ascontiguousarray(weights[:, some])
+            while True:
+                message = self.message(rows[some], among is None or len(among) == len(self.team)), own
+                answers = self.team.ask(verb, told, message, among=among)
+                if not any(answer is Refusal.STALE for answer in answers):
+                    break
+                self.send_all_again()
+            yield some, answers
+
+    def at_once(self, n_rows: int) -> Iterator[slice]:
+        """Cut a number of rows into messages of limited size."""
+        height = max(1, BYTES_OF_MESSAGE // (self.dtype.itemsize * max(self.n_terms, 1)))
+        return (slice(start, start + height) for start in range(0, n_rows, height))
 
 
 def _is_files(X: Any) -> bool:
@@ -128,19 +144,21 @@ def is_collection(X: Any) -> bool:
 
 def as_collection(X: Any, y: Any) -> tuple[Any, Any]:
     """The arguments of a fit as collections. Files have their labels with them."""
-    if not _is_files(X):
-        return X, y
+    return _from_files(X, y).to_dask() if _is_files(X) else (X, y)
+
+
+def _from_files(X: Any, y: Any) -> Any:
     if y is not None:
         raise ValueError("y must be None where X is files: they have labels")
-    rows, labels = X.to_dask()
-    return rows, labels
+    return X
 
 
 @contextmanager
 def opened(X: Any, y: Any, sample_weight: Any) -> Iterator[tuple[Any, Any, Any]]:
     """The arguments of a fit. If X is a Dask collection, its rows are placed on the workers for the time of the fit, and the
-    targets and weights come here; else everything stays as it is."""
+    targets and weights come here. Files are read into memory, if there is no cluster. All else stays as it is."""
     if not is_collection(X):
+        X, y = _from_files(X, y).read() if _is_files(X) else (X, y)
         yield X, y, sample_weight
         return
     X, y = as_collection(X, y)
@@ -157,14 +175,17 @@ def open_rows(X: Any) -> PartitionedRows:
 
     client = active_client()
     require_same_version(client)
-    blocks, names, _ = blocks_of(X)
+    blocks, columns, _ = blocks_of(X)
     label = uuid.uuid4().hex[:8]
     load = dask.delayed(load_partition, pure=False)
-    tasks = [load(block, number, dask_key_name=f"load-rows-{label}-{number}") for number, block in enumerate(blocks)]
+    names = [f"load-rows-{label}-{number}" for number in range(len(blocks))]
+    tasks = [
+        load(block, number, name, dask_key_name=name) for number, (block, name) in enumerate(zip(blocks, names, strict=True))
+    ]
     team = Team(client, client.compute(tasks), label)
     shapes = team.ask("describe", [()] * len(team))
     _require_alike(shapes)
-    return PartitionedRows(team, shapes, names)
+    return PartitionedRows(team, shapes, columns)
 
 
 def blocks_of(X: Any) -> tuple[list[Any], NDArray[Any] | None, list[float]]:
@@ -181,8 +202,8 @@ def blocks_of(X: Any) -> tuple[list[Any], NDArray[Any] | None, list[float]]:
     return list(X.to_delayed().ravel()), None, list(X.chunks[0])
 
 
-def load_partition(block: Any, number: int) -> Piece:
-    """The task that makes a piece of a partition: rows of finite float32 or float64 numbers, in C order or CSR."""
+def load_partition(block: Any, number: int, key: str) -> Piece:
+    """The task of this key, which makes a piece of a partition: rows of finite float32 or float64 numbers, in C order or CSR."""
     block = plain(block)
     if sp.issparse(block):
         block.sum_duplicates()
@@ -197,7 +218,7 @@ def load_partition(block: Any, number: int) -> Piece:
         raise ValueError(
             f"Input X contains NaN or infinity in row {row} of partition {number}: impute (dask_ml.impute) or drop such rows"
         )
-    return Piece(block, number)
+    return Piece(block, number, key)
 
 
 def plain(block: Any) -> Any:

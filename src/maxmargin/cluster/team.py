@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from maxmargin.backends.base import SamplesLostError
 from maxmargin.cluster.kept import MissingRowsError
 
 SECONDS_TO_LOOK = 0.5  # a round that takes longer is looked after: a worker may have died
@@ -36,7 +37,7 @@ class Refusal(Enum):
     STALE = "stale"
 
 
-class PartitionError(RuntimeError):
+class PartitionError(SamplesLostError):
     """A partition that cannot be computed, or computed again."""
 
 
@@ -120,8 +121,6 @@ class Team:
 
     def _round(self, verb: str, questions: dict[int, tuple[object, tuple[Any, ...]]], shared: Any) -> dict[int, Any]:
         """One attempt: the answers of the objects whose workers are still there; the others are settled anew."""
-        from distributed import wait
-
         number = next(self._counter)
         self.traffic.rounds += 1
         try:
@@ -143,27 +142,11 @@ class Team:
         except (OSError, CancelledError):  # a worker went away while something was sent to it
             self._settle(questions)
             return {}
-        waiting = dict(futures)
-        while waiting:
-            try:
-                wait(list(waiting.values()), timeout=SECONDS_TO_LOOK)
-                break
-            except TimeoutError:
-                waiting = {i: future for i, future in waiting.items() if not future.done()}
-                gone = self._gone(waiting)
-                for i in gone:
-                    waiting.pop(i).cancel()
-                    del futures[i]
-                if gone:
-                    self._settle(gone)
-            except CancelledError:  # an object is lost for good, or a question with it
-                self._settle(questions)
-                return {}
         return self._gather(futures)
 
     def _gather(self, futures: dict[int, Any]) -> dict[int, Any]:
-        """The answers. A worker that dies now takes its answers along, and Dask would wait for ever until one of this address
-        computes them again; so workers are looked after, as in `_round`."""
+        """The answers. If a worker dies, with or without having answered, Dask waits for ever until one of this address computes
+        the answers again; so workers are looked after."""
         from distributed.scheduler import KilledWorker
 
         patience = SECONDS_TO_LOOK
@@ -172,7 +155,8 @@ class Team:
                 answers = self.client.sync(self._gathered, list(futures.values()), callback_timeout=patience)
                 return dict(zip(futures, answers, strict=True))
             except TimeoutError:
-                patience *= 2.0  # the answers may be large
+                if all(future.done() for future in futures.values()):
+                    patience *= 2.0  # the answers may be large
                 if gone := self._gone(futures):
                     for i in gone:
                         futures.pop(i).cancel()
@@ -241,7 +225,17 @@ def _answer(member: Any, verb: str, expected: object, shared: Any, told: tuple[A
         answer = getattr(member, verb)(*told) if shared is None else getattr(member, verb)(shared, *told)
     except MissingRowsError:
         answer = Refusal.STALE
+    _put_back(member)
     return answer, time.perf_counter() - begun
+
+
+def _put_back(member: Any) -> None:
+    """Dask may have written the object to disk while it was changed, for want of memory. Then it has an older one: replace it."""
+    from distributed import get_worker
+
+    data = get_worker().data
+    if member.key in data and getattr(data, "memory", data).get(member.key) is not member:
+        data[member.key] = member
 
 
 def n_bytes(message: Any) -> int:

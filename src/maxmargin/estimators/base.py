@@ -253,10 +253,11 @@ class KernelMachine(ShownInNotebooks, Portable, CallbackSupportMixin, NestedPara
         coefficients, intercepts = fitted.coefficients, fitted.intercepts
         if not (np.isfinite(coefficients).all() and np.isfinite(intercepts).all()):
             raise ValueError("The dual coefficients or intercepts are not finite: scale the features")
+        vectors = samples.take(fitted.support).vectors  # these may be lost, on a cluster
         sparse = samples.sparse and self.kernel_.named
         self.dual_coef_ = sp.csr_matrix(coefficients) if sparse else coefficients
         self.support_ = fitted.support.astype(np.int32)
-        self.support_vectors_ = samples.take(self.support_).vectors
+        self.support_vectors_ = vectors
         self.n_support_, self.intercept_ = fitted.n_support, intercepts
         self.shape_fit_ = samples.shape
         self.__dict__.update(fitted.further)
@@ -283,9 +284,15 @@ class KernelMachine(ShownInNotebooks, Portable, CallbackSupportMixin, NestedPara
         """Learn probabilities from decisions about samples that a machine has not seen; only classifiers do."""
 
     def _finish(self, samples: Samples, control: Control, tree: CallbackTree) -> None:
-        """End a fit: tell the callbacks, raise KeyboardInterrupt again after Ctrl-C, and warn if the fit has not converged."""
+        """End a fit: tell the callbacks, raise again the error that has ended it, or Ctrl-C, and warn if the fit has not
+        converged."""
         self.fit_seconds_ = control.seconds
         tree.end()
+        if control.failure is not None:
+            raise type(control.failure)(
+                f"{control.failure}. The model that was reached is kept. Its certificate has a dual value, and no bound on the "
+                "gap: the losses of the lost rows are not known"
+            ) from control.failure
         if control.interrupted:
             raise KeyboardInterrupt(str(self.status_))
         if self.status_.converged:

@@ -178,8 +178,8 @@ def in_chunks(estimator: Any, X: Any, y: Any, sample_weight: Any, checkpoint: An
         return None
     if not hasattr(X, "shape"):
         X = np.asarray(X)
-    if has_targets and y is None:
-        raise ValueError(f"{type(estimator).__name__} requires y to be passed, but the target y is None")
+    if has_targets:
+        validation.require_targets(estimator, y)
     targets = None if y is None else np.asarray(y)
     weights = None if sample_weight is None else np.asarray(sample_weight)
     for name, vector in (("y", targets), ("sample_weight", weights)):

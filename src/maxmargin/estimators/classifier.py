@@ -28,9 +28,9 @@ class KernelClassifier(Classifier, ProbabilisticMachine):  # type: ignore[misc]
 
     @fits_in_kind
     @with_callbacks  # type: ignore[untyped-decorator]
-    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Train the machine. Ctrl-C ends the fit: the model reached so far is kept with its certificate, and Ctrl-C is raised
-        again."""
+    def fit(self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> Self:
+        """Train the machine. Files of :func:`maxmargin.io.open_rows` have their labels with them, and need no y. Ctrl-C ends the
+        fit: the model reached so far is kept with its certificate, and Ctrl-C is raised again."""
         return self._fit(X, y, sample_weight)
 
     def _validate(self, X: Any, y: Any, sample_weight: Any) -> tuple[Samples, NDArray[np.intp], Vector]:

@@ -176,8 +176,7 @@ class KernelRegressor(MultiOutputMixin, RegressorMixin, ShownInNotebooks, Portab
             raise validation.InvalidParameterError("batch_size", self.batch_size, "must be a whole number >= 1")
 
     def _validate(self, X: Any, y: Any, sample_weight: Any) -> tuple[Samples, Matrix, Vector]:
-        if y is None:
-            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
+        validation.require_targets(self, y)
         X = validation.samples(self, X, reset=True)
         y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
         check_consistent_length(X, y)

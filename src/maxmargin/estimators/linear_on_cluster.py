@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from maxmargin.backends import make_backend
 from maxmargin.cluster import PartitionError, Partitions, as_collection, plain
 from maxmargin.control import Control
+from maxmargin.estimators import validation
 from maxmargin.estimators.chunks import Chunk, ChunkedRows, widened
 from maxmargin.estimators.linear_in_passes import (
     BYTES_OF_SAMPLE,
@@ -40,8 +41,8 @@ class PartsOnCluster(Parts):
     def __init__(self, estimator: Any, X: Any, y: Any, sample_weight: Any) -> None:
         X, y = as_collection(X, y)
         has_targets = bool(estimator.__sklearn_tags__().target_tags.required)
-        if has_targets and y is None:
-            raise ValueError(f"{type(estimator).__name__} requires y to be passed, but the target y is None")
+        if has_targets:
+            validation.require_targets(estimator, y)
         load = partial(_load, type(estimator), has_targets)
         self._partitions = Partitions(load, X, y if has_targets else None, sample_weight)
         self.names, self.traffic = self._partitions.names, self._partitions.traffic

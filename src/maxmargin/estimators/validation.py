@@ -180,6 +180,7 @@ def samples(
     A callable kernel may be defined on samples that are not rows of numbers; these stay as they are. The columns of CSR rows are
     unique, and ascend unless `in_any_order` is set, which saves the copy of unsorted rows.
     """
+    require_targets(estimator, y)
     if isinstance(X, PartitionedRows):
         return _validated_rows(estimator, X, y, numeric_targets)
     if is_collection(X):
@@ -216,6 +217,11 @@ def samples(
     rows = canonical(rows, in_any_order)
     require_finite(estimator, rows)
     return (rows, *targets) if targets else rows
+
+
+def require_targets(estimator: Any, y: Any) -> None:
+    if y is None:  # scikit-learn's sentence
+        raise ValueError(f"{type(estimator).__name__} requires y to be passed, but the target y is None")
 
 
 def _validated_rows(estimator: Any, X: PartitionedRows, y: Any, numeric_targets: bool) -> Any:

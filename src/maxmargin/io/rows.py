@@ -76,17 +76,28 @@ class RowFiles:
                     raise DataFileError(path, "the file has no label column (pass target=)")
                 yield table.X, table.y
 
+    def read(self) -> tuple[Any, NDArray[Any]]:
+        """All rows and their labels, in memory."""
+        parts = list(self)
+        if not parts:
+            return np.empty((0, 0)), np.empty(0)
+        rows, labels = [X for X, _ in parts], np.concatenate([y for _, y in parts])
+        if not sp.issparse(rows[0]):
+            return np.concatenate(rows), labels
+        width = max(X.shape[1] for X in rows)
+        return sp.csr_array(sp.vstack([wider(X, width) for X in rows])), labels
+
     def to_dask(self) -> tuple[Any, Any]:
         """The rows and their labels as Dask arrays, a partition for each file, which the workers read; ``fit`` calls this where
         there is an active ``distributed.Client``. All workers must see the files."""
         import dask
         import dask.array as da
 
-        read, width_of, part_of = (dask.delayed(what, pure=False) for what in (_read, _width, _part))
+        read, shape_of, width_of, part_of = (dask.delayed(what, pure=False) for what in (_read, _shape, _width, _part))
         label = uuid.uuid4().hex[:8]
         files = (RowFiles([path], self._target, self._zero_based, self._n_features) for path in self._paths)
         read_files = [read(one, dask_key_name=f"read-file-{label}-{number}") for number, one in enumerate(files)]
-        width = width_of(read_files)
+        width = width_of([shape_of(one) for one in read_files])  # the files themselves stay where they are
         X = [da.from_delayed(part_of(one, 0, width), (np.nan, np.nan), np.float64) for one in read_files]
         y = [da.from_delayed(part_of(one, 1, width), (np.nan,), np.float64) for one in read_files]
         return da.concatenate(X, allow_unknown_chunksizes=True), da.concatenate(y, allow_unknown_chunksizes=True)
@@ -143,24 +154,32 @@ class RowFiles:
         return X, y
 
 
-def _read(files: RowFiles) -> tuple[Any, NDArray[Any]]:
-    parts = list(files)
-    if not parts:
-        return np.empty((0, 0)), np.empty(0)
-    rows, labels = [X for X, _ in parts], np.concatenate([y for _, y in parts])
-    if not sp.issparse(rows[0]):
-        return np.concatenate(rows), labels
-    width = max(X.shape[1] for X in rows)
-    return sp.csr_array(sp.vstack([wider(X, width) for X in rows])), labels
+def _read(files: RowFiles) -> tuple[Any, NDArray[Any]] | DataFileError:
+    """The rows and labels of a file; or the error, which `_part` raises: all parts need the width of all files, and only the one
+    that cannot be read is to fail."""
+    try:
+        return files.read()
+    except DataFileError as error:
+        return error
 
 
-def _width(files: list[tuple[Any, NDArray[Any]]]) -> int:
-    return max(int(X.shape[1]) for X, _ in files)
+def _shape(file: tuple[Any, NDArray[Any]] | DataFileError) -> tuple[int, bool]:
+    """The number of columns of a file, and whether it is sparse."""
+    return (0, False) if isinstance(file, DataFileError) else (int(file[0].shape[1]), sp.issparse(file[0]))
 
 
-def _part(file: tuple[Any, NDArray[Any]], number: int, width: int) -> Any:
+def _width(shapes: list[tuple[int, bool]]) -> tuple[int, bool]:
+    return max(shapes)
+
+
+def _part(file: tuple[Any, NDArray[Any]] | DataFileError, number: int, shape: tuple[int, bool]) -> Any:
     """The rows of a file, as wide as all, or its labels."""
-    return wider(file[0], width) if number == 0 and sp.issparse(file[0]) else file[number]
+    if isinstance(file, DataFileError):
+        raise file
+    width, sparse = shape
+    if number == 0 and not len(file[1]):  # a file without rows does not tell of which kind they are
+        return sp.csr_array((0, width)) if sparse else np.empty((0, width))
+    return wider(file[0], width) if number == 0 and sparse else file[number]
 
 
 def wider(X: Any, width: int) -> Any:
@@ -178,7 +197,8 @@ def open_rows(
 ) -> RowFiles:
     r"""Open a LIBSVM or Parquet file, or a folder of such files, that need not fit into memory.
 
-    ``fit`` of the linear machines takes what is returned in place of X and y, and reads it in chunks.
+    ``fit`` takes what is returned in place of X and y. Linear machines read it in chunks, kernel machines as a whole; where there
+    is an active ``distributed.Client``, the workers of its cluster read it, a file each.
 
     Parameters
     ----------

@@ -108,6 +108,10 @@ class NativeGram(Gram):
         self._tile: Any = kind()
         self._pool: Any = kind()
 
+    def reuse(self, other: NativeGram) -> None:
+        """Take over the memory that another matrix, of the same arithmetic, has for tiles and pools."""
+        self._tile, self._pool = other._tile, other._pool
+
     def __len__(self) -> int:
         return self._edges[-1] if self._members is None else len(self._members)
 
