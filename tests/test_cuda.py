@@ -16,7 +16,7 @@ torch = pytest.importorskip("torch")
 
 import maxmargin.backends as backends
 from maxmargin import SVC, SVCCV, SVR, KernelRegressor, NuSVC, NuSVR, OneClassSVM
-from maxmargin.backends import Limit, Part, ReferenceBackend
+from maxmargin.backends import Limit, Part, ReferenceBackend, TileResult
 from maxmargin.backends.cuda import backend as module
 from maxmargin.backends.cuda.backend import DeviceBackend
 from maxmargin.backends.cuda.packing import pack
@@ -74,6 +74,9 @@ def test_values_and_sums_are_those_of_the_kernel(kernel, dtype, n, q, d):
     values = engine.values(kernel, second, first)
     assert torch.isfinite(values).all()
     np.testing.assert_allclose(values[:, :n].cpu().numpy(), exact, atol=unit * np.abs(exact).max())
+    others = ~np.eye(n, dtype=np.bool_)  # the root of a distance of zero, from dot products, has half of the digits
+    among_themselves, expected = engine.values(kernel, first, first)[:, :n].cpu().numpy(), kernel.exact_block(A, A)
+    np.testing.assert_allclose(among_themselves[others], expected[others], atol=unit * np.abs(expected).max())
     for rows in (weights, weights[:1]):
         sums = engine.sums(kernel, second, first, torch.tensor(rows, device=engine.device)).cpu().numpy()
         np.testing.assert_allclose(sums, rows @ exact.T, atol=unit * float((np.abs(rows) @ np.abs(exact).T).max()))
@@ -211,6 +214,38 @@ def test_the_last_steps_are_made_over_few_variables(monkeypatch):
     assert sizes[0] == n
     assert 0 < sizes[-1] < n / 2
     assert problem.violation(part.beta, part.gradient) <= 1e-3
+
+
+def test_a_tile_whose_violation_does_not_fall_is_given_up(monkeypatch):
+    n, rounds = 1500, []
+    gram = make_device_backend().gram(RBF(gamma=0.2), DenseSamples(make_data(n)[0]), FLOAT32, 0, (0, n))
+    solver, problem = make_device_backend().inner, make_problems(n)["hinge"]
+    monkeypatch.setattr(solver, "_minimise", lambda *told: rounds.append(None) or TileResult(1, 1.0, 0.0, 0.0))  # moves nothing
+    part = Part(problem, np.zeros(n), problem.linear.copy())
+    result = solver.solve(gram.tile(np.arange(n, dtype=np.int32)), part, 1e-3, Limit(1_000))
+    assert result.steps == len(rounds) < 10
+    assert result.violation > 1e-3
+
+
+@pytest.mark.parametrize("multi_class", ["ovo", "ovr"])
+def test_machines_side_by_side_share_one_kernel_matrix(multi_class, monkeypatch):
+    monkeypatch.setattr("maxmargin.backends.cuda.solver.MOST_ON_HOST", 0)
+    features, labels, _ = make_data(2400, n_classes=4)
+    sizes = []
+    backend = make_device_backend()
+    values = backend._engine.values
+
+    def recorded(kernel, first, second):
+        sizes.extend([first.n] if first is second else [])
+        return values(kernel, first, second)
+
+    monkeypatch.setattr(backend._engine, "values", recorded)
+    monkeypatch.setitem(backends.BACKENDS, "cuda", lambda: backend)
+    here, there = (SVC(multi_class=multi_class, backend=name).fit(features, labels) for name in ("cuda", "native"))
+    assert here.status_.converged
+    assert sizes == [2400]
+    for one, other in zip(here.certificate_.parts, there.certificate_.parts, strict=True):
+        assert abs(one.dual - other.dual) <= one.gap + other.gap
 
 
 # --- machines ---------------------------------------------------------------------------------------------------------

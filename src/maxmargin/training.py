@@ -40,7 +40,6 @@ Vector = NDArray[np.float64]
 #: A function from the best levels (for one group, minus the bias) to the levels of the model.
 Levels = Callable[[Vector], Vector]
 
-ENTRIES_AT_ONCE = 5e7  # kernel entries of the small problems that are solved in one call, between two looks at the clock
 MOST_CONTINUATIONS = 6
 MOST_CONTINUATIONS_AFTER_STALLS = 1  # times that a stalled solver is continued with the certificate's gradient
 LARGE_ENTRIES = 1e3  # kernel entries above this make the rounding errors of sums of duals matter
@@ -259,11 +258,11 @@ def train_each(
 
 
 def _batches(cases: Sequence[Case]) -> Iterator[tuple[int, Sequence[Case]]]:
-    """Some cases at a time, with the number of the first: as many as have ENTRIES_AT_ONCE kernel entries together."""
+    """Some cases at a time, with the number of the first: as many as the inner solver takes in one call."""
     begin, entries = 0, 0
     for number, case in enumerate(cases):
         entries += len(case.gram) ** 2
-        if entries >= ENTRIES_AT_ONCE or number + 1 == len(cases):
+        if entries >= case.job.backend.inner.entries_at_once or number + 1 == len(cases):
             yield begin, cases[begin : number + 1]
             begin, entries = number + 1, 0
 

@@ -69,8 +69,12 @@ class InnerSolver(ABC):
     uses_pools: bool = True
     #: Share of tol to which a tile is solved in the end: a smaller one needs fewer tiles, and more steps for each.
     last_share: float = 0.1
+    #: The same for problems of one tile each that are solved side by side, where more steps cost less than another tile.
+    last_share_of_several: float = 0.1
     #: Steps of one solve, so that an interrupt is seen within a fraction of a second.
     steps_at_once: int = 150_000
+    #: Kernel entries of the small problems that are solved in one call (`solve_each`), between two looks at the clock.
+    entries_at_once: float = 5e7
 
     @abstractmethod
     def solve(self, tile: Any, part: Part, tolerance: float, limit: Limit) -> TileResult:

@@ -172,7 +172,8 @@ def solve_small(jobs: Sequence[Job]) -> dict[int, Solution]:
         return {}
     grams = [jobs[i].gram for i in small]
     exact = grams[0].dtype == np.float64
-    tolerance = stop.tol if exact else inner.last_share * stop.tol
+    negligible = inner.last_share * stop.tol  # an error of the gradient by rounding
+    tolerance = stop.tol if exact else negligible if len(small) == 1 else inner.last_share_of_several * stop.tol
     joined = DualProblem.join([jobs[i].problem for i in small])
     ends = list(itertools.accumulate(len(jobs[i].problem) for i in small))
     parts = [slice(*part) for part in itertools.pairwise([0, *ends])]
@@ -198,7 +199,7 @@ def solve_small(jobs: Sequence[Job]) -> dict[int, Solution]:
         control.steps += result.steps
         if result.lowest_curvature < -NEGATIVE_CURVATURE:
             continue
-        done = result.violation <= stop.tol and (exact or unit * float(np.linalg.norm(beta[part])) <= tolerance)
+        done = result.violation <= stop.tol and (exact or unit * float(np.linalg.norm(beta[part])) <= negligible)
         status = Status.CONVERGED if done else Status.STOPPED_BY_OPTION
         solutions[i] = Solution(beta[part], gradient[part], status, result.violation, result.steps, Trace(), arithmetic)
     return solutions

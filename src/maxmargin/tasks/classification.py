@@ -174,7 +174,7 @@ def _scaled(one: Outcome, scale: float) -> tuple[Vector, float]:
 def squared_norm(one: Outcome) -> float:
     """||w||^2 = beta' K beta, from the dual value -(1/2 beta'(K + diag(shift)) beta + linear' beta)."""
     problem, beta = one.problem, one.solution.beta
-    norm = -2.0 * (one.proof.dual + float(problem.linear @ beta))
+    norm = -2.0 * (one.proof.dual + float((problem.linear * beta).sum()))  # `@` may wake up as many threads as there are cores
     if problem.shift is not None:
         norm -= float(problem.shift @ beta**2)
     if not problem.coupled:  # without an equality constraint the bias is a weight like the others

@@ -20,6 +20,7 @@ from maxmargin.backends.cuda.point import DevicePoint
 from maxmargin.backends.cuda.rows import DeviceRows
 from maxmargin.backends.native import NativeBackend
 from maxmargin.backends.native.packing import centre_for
+from maxmargin.backends.native.threads import blas_threads_off
 from maxmargin.backends.point import Point
 from maxmargin.formulations import DualProblem
 from maxmargin.gram import Gram, sums_by_blocks
@@ -46,7 +47,7 @@ class DeviceBackend(Backend):
     def gram(self, kernel: Kernel, samples: Samples, dtype: np.dtype[Any], cache_bytes: int, segments: tuple[int, ...]) -> Gram:
         if isinstance(samples, MatrixSamples):
             return DeviceGram(Stored(self._engine, kernel, samples), dtype, segments)
-        return DeviceGram(Features(self._engine, _known(kernel), _dense(samples)), dtype, segments)
+        return DeviceGram(Features(self._engine, _known(kernel), _narrow(samples)), dtype, segments)
 
     def placed(self, X: Matrix) -> DeviceRows:
         with self.session(X.size):
@@ -55,7 +56,10 @@ class DeviceBackend(Backend):
     @contextmanager
     def session(self, entries: int) -> Iterator[None]:
         try:
-            yield
+            with (
+                blas_threads_off
+            ):  # a dot product of NumPy's on the host takes a fraction of the time that its threads need to wake up
+                yield
         except torch.OutOfMemoryError as error:
             raise MemoryError(
                 f"backend='cuda': the samples and a working set do not fit into the memory of {self._engine.device}; {ADVICE}"
@@ -85,7 +89,7 @@ class DeviceBackend(Backend):
             return sums_by_blocks(kernel, support, queries, weights, groups)
         named, device, dtype = _known(kernel), self._engine.device, DTYPES[queries.dtype]
         centre = centre_for(kernel, support, queries.dtype, most_for_differences=support.shape[1])
-        known, asked = _resident(support, dtype, device, centre), pack(upload_rows(_dense(queries), device), dtype, centre)
+        known, asked = _resident(support, dtype, device, centre), pack(upload_rows(_narrow(queries), device), dtype, centre)
         rows, ends = upload(weights, device), np.cumsum(groups).tolist()
         sums = torch.zeros(len(groups), len(weights), len(queries), dtype=torch.float64, device=device)
         for g, (start, end) in enumerate(zip([0, *ends[:-1]], ends, strict=True)):
@@ -104,12 +108,12 @@ def _resident(support: Samples, dtype: torch.dtype, device: torch.device, centre
     """The support vectors of a model on the device. A model does not change them after its fit, so they are copied once. Samples
     that were chosen from a larger container are not those of a model."""
     if support.index is not None:
-        return pack(upload_rows(_dense(support), device), dtype, centre)
+        return pack(upload_rows(_narrow(support), device), dtype, centre)
     key = id(support.X), dtype, device
     found = _RESIDENTS.get(key)
     if found is not None and found[0]() is support.X:
         return found[1]
-    packed = pack(upload_rows(_dense(support), device), dtype, centre)
+    packed = pack(upload_rows(_narrow(support), device), dtype, centre)
     _RESIDENTS[key] = weakref.ref(support.X, lambda _: _RESIDENTS.pop(key, None)), packed
     while len(_RESIDENTS) > MOST_RESIDENTS:
         _RESIDENTS.popitem(last=False)
@@ -142,13 +146,11 @@ def _known(kernel: Kernel) -> NamedKernel:
     return kernel
 
 
-def _dense(samples: Samples) -> Samples:
-    """The samples as dense rows."""
-    if not isinstance(samples, CsrSamples):
-        return samples
-    if samples.shape[1] > MOST_COLUMNS:
+def _narrow(samples: Samples) -> Samples:
+    """The samples, if their rows can be dense on a device; else a ValueError."""
+    if isinstance(samples, CsrSamples) and samples.shape[1] > MOST_COLUMNS:
         raise ValueError(
             f"backend='cuda' works on dense rows, for which sparse samples with {samples.shape[1]} features are too wide "
             f"(at most {MOST_COLUMNS}): {ADVICE}"
         )
-    return samples.dense()
+    return samples

@@ -38,17 +38,15 @@ class CardEngine(Engine):
         self.inner = CardSolver(device)
 
     def sums(self, kernel: NamedKernel, queries: Packed, support: Packed, weights: torch.Tensor) -> torch.Tensor:
-        dtype = queries.table.dtype
-        sums = torch.zeros(len(weights), queries.n, dtype=torch.float64, device=self.device)
         if not queries.n or not support.n:
-            return sums
-        for first in range(0, len(weights), OUTPUTS_AT_ONCE):
-            some = weights[first : first + OUTPUTS_AT_ONCE]
+            return torch.zeros(len(weights), queries.n, dtype=torch.float64, device=self.device)
+        sums = []
+        for some in weights.split(OUTPUTS_AT_ONCE):
             outputs = 1 if len(some) == 1 else OUTPUTS_AT_ONCE
-            spread = torch.zeros(outputs, support.width, dtype=dtype, device=self.device)
+            spread = torch.zeros(outputs, support.width, dtype=queries.table.dtype, device=self.device)
             spread[: len(some), : support.n] = some
-            sums[first : first + len(some)] = self._sums(kernel, queries, support, spread)[: len(some), : queries.n]
-        return sums
+            sums.append(self._sums(kernel, queries, support, spread)[: len(some), : queries.n])
+        return sums[0] if len(sums) == 1 else torch.cat(sums)
 
     def _sums(self, kernel: NamedKernel, queries: Packed, support: Packed, weights: torch.Tensor) -> torch.Tensor:
         side = SIDES[queries.table.dtype]
@@ -102,7 +100,7 @@ class Shape(NamedTuple):
 
 
 #: Shapes by increasing size; the first that is large enough is taken.
-CLUSTERS = (Shape(1, 256, 4), Shape(8, 256, 1), Shape(16, 256, 1), Shape(16, 256, 2), Shape(16, 256, 4), Shape(16, 512, 4))
+CLUSTERS = (Shape(1, 256, 4), Shape(16, 128, 1), Shape(16, 256, 1), Shape(16, 256, 2), Shape(16, 256, 4), Shape(16, 512, 4))
 SMALLER_CLUSTERS = (Shape(1, 256, 4), Shape(8, 256, 1), Shape(8, 256, 2), Shape(8, 512, 2), Shape(8, 512, 4))
 BLOCKS = (Shape(1, 256, 4), Shape(1, 512, 4), Shape(1, 512, 8))
 
@@ -113,7 +111,8 @@ class CardSolver(DeviceSolver):
 
     def __init__(self, device: torch.device) -> None:
         free, _ = torch.cuda.mem_get_info(device)
-        free += torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+        stats = torch.cuda.memory_stats(device)
+        free += stats.get("reserved_bytes.all.current", 0) - stats.get("allocated_bytes.all.current", 0)
         super().__init__(device, SHARE_OF_MEMORY * free)
         self._shapes = self._possible_shapes()
         fits = int(math.sqrt(self._budget / 8)) // WIDTH * WIDTH

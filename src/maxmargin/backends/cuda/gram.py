@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from maxmargin.backends.cuda.engine import Engine
-from maxmargin.backends.cuda.packing import Packed, pack, padded, upload, upload_rows
+from maxmargin.backends.cuda.packing import Packed, pack, padded, upload, upload_places, upload_rows
 from maxmargin.backends.cuda.tile import DeviceTile
 from maxmargin.backends.native.packing import centre_for, linear_sums
 from maxmargin.gram import ExactSums, Gram, rounding_of_sums
@@ -64,7 +64,8 @@ class Features(TrainingSet):
 
     def values(self, dtype: torch.dtype, rows: torch.Tensor, columns: torch.Tensor) -> torch.Tensor:
         everyone = self._packed(dtype)
-        return self.engine.values(self.kernel, everyone.take(rows), everyone.take(columns))
+        first = everyone.take(rows)
+        return self.engine.values(self.kernel, first, first if columns is rows else everyone.take(columns))
 
     def doubt(self, rows: Indices, weights: Matrix, at: Indices) -> Matrix | float:
         additions = self.engine.additions(len(rows))
@@ -147,7 +148,7 @@ class DeviceGram(Gram):
 
     def at(self, variables: Indices | torch.Tensor) -> torch.Tensor:
         """The samples of some variables, as places in the training set."""
-        places = variables if isinstance(variables, torch.Tensor) else upload(variables, self.device)
+        places = variables if isinstance(variables, torch.Tensor) else upload_places(variables, self.device)
         return places if self._members is None else self._members[places]
 
     # --- on the device --------------------------------------------------------------------------------------------
@@ -168,6 +169,15 @@ class DeviceGram(Gram):
         if shift is not None:
             matrix.diagonal().add_(upload(shift, self.device))
         return DeviceTile(matrix)
+
+    @property
+    def everyone(self) -> DeviceGram:
+        """The matrix of the whole training set."""
+        return self._over(None)
+
+    def part_of(self, tile: DeviceTile) -> DeviceTile:
+        """The tile of all variables, from that of `everyone`."""
+        return tile if self._members is None else tile.part(self._members)
 
     def block(self, rows: Indices, columns: Indices) -> NDArray[Any]:
         values = self._training_set.values(DTYPES[self.dtype], self.at(rows), self.at(columns))
@@ -204,7 +214,7 @@ class DeviceGram(Gram):
         edges = self._segments
         return self._over(torch.cat([torch.arange(edges[s], edges[s + 1], device=self.device) for s in segments]))
 
-    def _over(self, members: torch.Tensor) -> DeviceGram:
+    def _over(self, members: torch.Tensor | None) -> DeviceGram:
         part = copy(self)
         part._members = members
         return part

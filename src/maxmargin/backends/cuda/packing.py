@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from maxmargin.backends.cuda.rows import DeviceSamples
-from maxmargin.samples import Samples
+from maxmargin.samples import CsrSamples, Samples
 
 WIDTH, FEATURES = 128, 8  # columns and features are padded to multiples of these (sources/pairs.cu)
 
@@ -28,11 +28,10 @@ class Packed:
         return int(self.table.shape[1])
 
     def take(self, members: torch.Tensor) -> Packed:
-        table = self.table.new_zeros(len(self.table), padded(len(members)))
-        table[:, : len(members)] = self.table[:, members]
-        norms = self.norms.new_zeros(table.shape[1])
-        norms[: len(members)] = self.norms[members]
-        return Packed(table, norms, len(members))
+        """Some of the samples, padded with others: few calls of torch matter more than what stands in the padding."""
+        n = len(members)
+        chosen = torch.nn.functional.pad(members, (0, padded(n) - n))
+        return Packed(self.table.index_select(1, chosen), self.norms.index_select(0, chosen), n)
 
 
 def pack(rows: torch.Tensor, dtype: torch.dtype, centre: NDArray[np.float64] | None) -> Packed:
@@ -46,9 +45,22 @@ def pack(rows: torch.Tensor, dtype: torch.dtype, centre: NDArray[np.float64] | N
 
 
 def upload_rows(samples: Samples, device: torch.device) -> torch.Tensor:
-    """Dense samples, in their order, in the memory of the device."""
-    rows = samples.X.tensor.to(device) if isinstance(samples, DeviceSamples) else upload(samples.X, device)
+    """The rows of samples, dense and in their order, in the memory of the device."""
+    if isinstance(samples, DeviceSamples):
+        rows = samples.X.tensor.to(device)
+    elif isinstance(samples, CsrSamples):
+        rows = _scattered(samples.X, device)
+    else:
+        rows = upload(samples.X, device)
     return rows if samples.index is None else rows[upload(samples.index, device)]
+
+
+def _scattered(X: Any, device: torch.device) -> torch.Tensor:
+    """Sparse rows as dense ones; only their entries travel."""
+    data, columns, counts = (upload(values, device) for values in (X.data, X.indices, np.diff(X.indptr)))
+    rows = data.new_zeros(X.shape)
+    rows[torch.repeat_interleave(counts), columns.long()] = data
+    return rows
 
 
 def padded(n: int) -> int:
@@ -58,3 +70,15 @@ def padded(n: int) -> int:
 def upload(values: NDArray[Any], device: torch.device) -> torch.Tensor:
     """An array in the memory of the device; never the memory of the array itself."""
     return torch.tensor(values, device=device)
+
+
+_LAST_PLACES: dict[torch.device, tuple[NDArray[np.int32], torch.Tensor]] = {}
+
+
+def upload_places(places: NDArray[np.int32], device: torch.device) -> torch.Tensor:
+    """Like `upload`, for places, which nobody changes: the last ones are not copied again, as one working set is asked for in
+    several calls."""
+    last = _LAST_PLACES.get(device)
+    if last is None or last[0] is not places:
+        last = _LAST_PLACES[device] = places, upload(places, device)
+    return last[1]

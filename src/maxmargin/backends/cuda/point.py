@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from maxmargin.backends.cuda.gram import DeviceGram
-from maxmargin.backends.cuda.packing import upload
+from maxmargin.backends.cuda.packing import upload, upload_places
 from maxmargin.backends.cuda.tile import DeviceTile
 from maxmargin.backends.native.point import NativePoint
 from maxmargin.backends.point import Indices, MeasuredViolation, Part, Point, Vector, Violation
@@ -55,8 +55,11 @@ class DevicePoint(Point):
     def _shift(self) -> torch.Tensor | None:
         return None if self.problem.shift is None else self._upload(self.problem.shift)
 
-    def _upload(self, values: Vector | Indices) -> torch.Tensor:
+    def _upload(self, values: Vector) -> torch.Tensor:
         return upload(values, self._inner.device)
+
+    def _places(self, members: Indices) -> torch.Tensor:
+        return upload_places(members, self._inner.device)
 
     def _groups(self) -> list[slice]:
         """The groups; without any, all variables."""
@@ -67,14 +70,43 @@ class DevicePoint(Point):
         level = self.problem.at_variables(violation.levels)
         return level if isinstance(level, float) else self._upload(level)
 
-    def _mobility(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """The variables that may rise, and those that may fall."""
-        return self._beta < self._upper, self._beta > self._lower
+    @cached_property
+    def _infinity(self) -> torch.Tensor:
+        return torch.full((), INFINITY, dtype=torch.float64, device=self._beta.device)
 
     # --- looking ----------------------------------------------------------------------------------------------------
+    # A call of torch takes longer than its work on the card, so there are as few of them as possible.
+
+    @cached_property
+    def _mobility(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """The variables that may rise, those that may fall, and those that may do both; until a dual changes."""
+        rise, fall = self._beta < self._upper, self._beta > self._lower
+        return rise, fall, rise & fall
+
+    @cached_property
+    def _extremes(self) -> list[tuple[torch.Tensor, torch.Tensor]]:
+        """For each group: the lowest gradient of a variable that may rise, the largest of one that may fall, the median of the
+        free ones, and their number; and where the first two are. Until a dual or a gradient changes. The host waits for none of
+        them: a copy to it takes longer than sorting all variables."""
+        found = []
+        for group in self._groups():
+            gradient, rise, fall, free = (some[group] for some in (self._gradient, *self._mobility))
+            if not len(gradient):
+                found.append((gradient.new_tensor([INFINITY, -INFINITY, INFINITY, 0.0]), rise.new_zeros(0, dtype=torch.long)))
+                continue
+            n_free = free.sum()
+            middle = gradient.where(free, self._infinity).sort().values.take(n_free // 2)
+            lowest, highest = gradient.where(rise, self._infinity).min(dim=0), gradient.where(fall, -self._infinity).max(dim=0)
+            numbers = torch.stack([lowest.values, highest.values, middle, n_free.double()])
+            found.append((numbers, torch.stack([lowest.indices, highest.indices]) + group.start))
+        return found
+
+    def _forget(self, *known: str) -> None:
+        for name in known:
+            vars(self).pop(name, None)
 
     def measure(self) -> Violation:
-        extremes = torch.stack([self._extremes(group) for group in self._groups()]).tolist()
+        extremes = torch.stack([numbers for numbers, _ in self._extremes]).tolist()
         n_free = int(sum(count for *_, count in extremes))
         if not self.problem.coupled:
             ((low, high, *_),) = extremes
@@ -82,60 +114,42 @@ class DevicePoint(Point):
         value = max(0.0, *(high - low for low, high, *_ in extremes))
         return MeasuredViolation(value, [_level(*one) for *one, _ in extremes], n_free)
 
-    def _extremes(self, group: slice) -> torch.Tensor:
-        """The lowest gradient of a variable that may rise, the largest of one that may fall, the median of the free ones, and
-        their number. The host waits for none of them: a copy to it takes longer than sorting all variables."""
-        rise, fall = (may[group] for may in self._mobility())
-        gradient = self._gradient[group]
-        if not len(gradient):
-            return gradient.new_tensor([INFINITY, -INFINITY, INFINITY, 0.0])
-        free = rise & fall
-        n_free = free.sum()
-        ranked = gradient.where(free, INFINITY).sort().values
-        middle = ranked.take((n_free // 2).clamp(max=len(ranked) - 1))
-        lowest, highest = gradient.where(rise, INFINITY).min(), gradient.where(fall, -INFINITY).max()
-        return torch.stack([lowest, highest, middle, n_free.double()])
+    @cached_property
+    def _n_movable(self) -> int:
+        return int(np.count_nonzero(self.problem.lower < self.problem.upper))
 
     def choose(self, violation: Violation, threshold: float, size: int, extra_share: float, seed: int) -> tuple[Indices, bool]:
-        rise, fall = self._mobility()
+        rise, fall, free = self._mobility
         above = self._gradient - self._at_variables(violation)
-        wrong_by = torch.maximum((-above).where(rise, -INFINITY), above.where(fall, -INFINITY))  # a fixed variable: -inf
-        free = rise & fall
-        violators = (wrong_by > threshold) & ~free
-        n_free, n_violators = torch.stack([free.sum(), violators.sum()]).tolist()
+        wrong_by = torch.maximum((-above).where(rise, -self._infinity), above.where(fall, -self._infinity))
+        wrong_by.masked_fill_(free, -INFINITY)  # as for a variable that cannot move
+        violators = wrong_by > threshold
+        n_free, n_violators = violation.n_free, int(violators.sum())
         n_wanted = n_free + n_violators
         if n_wanted <= size:
             chosen = free | violators
-            room = min(int(extra_share * n_wanted), size - n_wanted, len(chosen) - n_wanted)
+            room = min(int(extra_share * n_wanted), size - n_wanted, self._n_movable - n_wanted)
             if room > 0:
-                values, nearest = wrong_by.masked_fill(chosen, -INFINITY).topk(room)
-                chosen[nearest] |= values > -INFINITY
+                chosen.index_fill_(0, wrong_by.masked_fill_(violators, -INFINITY).topk(room).indices, True)
         else:
             draw = torch.Generator(free.device).manual_seed(seed)
             n_of_free = min(n_free, max(int(SHARE_FOR_FREE * size), size - n_violators))
             chosen = _draw(draw, free, n_of_free) | _draw(draw, violators, min(n_violators, size - n_of_free))
-        for group in self._groups():
-            own = self._gradient[group]
-            if len(own):
-                lowest, highest = own.where(rise[group], INFINITY).argmin(), own.where(fall[group], -INFINITY).argmax()
-                ends = torch.stack([lowest, highest]) + group.start
-                chosen[ends] |= torch.stack([rise.take(ends[0]), fall.take(ends[1])])
+        for _, ends in self._extremes:
+            chosen.index_fill_(0, ends, True)
         return chosen.nonzero()[:, 0].int().cpu().numpy(), n_wanted <= size
 
+    @cached_property
+    def _linear_and_ones(self) -> torch.Tensor:
+        return torch.stack([self._linear, torch.ones_like(self._linear)])
+
     def sums(self) -> Sums:
-        beta, gradient = self._beta, self._gradient
-        size = beta.abs()
-        dual, terms, mass, total, curvature, n_support = torch.stack(
-            [
-                -0.5 * (beta @ (gradient + self._linear)),
-                size @ (gradient.abs() + self._linear.abs()),
-                size.sum(),
-                beta.sum(),
-                beta @ (gradient - self._linear),
-                beta.count_nonzero().double(),
-            ]
-        ).tolist()
-        return Sums(dual, terms, mass, total, curvature, int(n_support))
+        rows = torch.cat([self._gradient[None], self._linear_and_ones])
+        sums, sizes = rows @ self._beta, rows.abs_() @ self._beta.abs()
+        found = torch.cat([sums, sizes, self._beta.count_nonzero()[None]]).tolist()
+        of_gradient, of_linear, total, size_of_gradient, size_of_linear, mass, n_support = found
+        dual, curvature = -0.5 * (of_gradient + of_linear), of_gradient - of_linear
+        return Sums(dual, size_of_gradient + size_of_linear, mass, total, curvature, int(n_support))
 
     def gap(self, violation: Violation) -> float:
         problem, beta, gradient = self.problem, self._beta, self._gradient
@@ -153,18 +167,18 @@ class DevicePoint(Point):
 
     def band(self, members: Indices, violation: Violation, width: float) -> Indices:
         near = (self._gradient - self._at_variables(violation)).abs() <= width
-        near[self._upload(members)] = True
+        near[self._places(members)] = True
         return np.asarray(near.nonzero()[:, 0].cpu().numpy().astype(np.int32))
 
     # --- moving -----------------------------------------------------------------------------------------------------
 
     def take(self, members: Indices) -> Part:
-        at = self._upload(members)
+        at = self._places(members)
         beta, gradient = torch.stack([self._beta[at], self._gradient[at]]).cpu().numpy()
         return Part(self.problem.restrict(members), beta, gradient)
 
     def move(self, members: Indices, beta: Vector, propagate: bool = True) -> bool:
-        at, after = self._upload(members), self._upload(beta)
+        at, after = self._places(members), self._upload(beta)
         change = after - self._beta[at]
         moved = change.nonzero()[:, 0]
         if not len(moved):
@@ -172,6 +186,7 @@ class DevicePoint(Point):
         if propagate:
             self._add_to_gradient(at[moved], change[moved])
         self._beta[at] = after
+        self._forget("_mobility", "_extremes")
         return True
 
     def _add_to_gradient(self, rows: torch.Tensor, change: torch.Tensor) -> None:
@@ -185,7 +200,7 @@ class DevicePoint(Point):
         return variables if self._inner is self.gram else variables % len(self._inner)
 
     def exact(self, at: Indices) -> Vector:
-        support, queries = self._beta.nonzero()[:, 0], self._upload(at)
+        support, queries = self._beta.nonzero()[:, 0], self._places(at)
         gradient = self._linear[queries]
         if len(support):
             sums = self._inner.exact(self._sample(support), self._beta[None, support], self._sample(queries))
@@ -195,7 +210,8 @@ class DevicePoint(Point):
         return np.asarray(gradient.cpu().numpy())
 
     def correct(self, members: Indices, gradient: Vector) -> None:
-        self._gradient[self._upload(members)] = self._upload(gradient)
+        self._gradient[self._places(members)] = self._upload(gradient)
+        self._forget("_extremes")
 
     def pool(self, members: Indices, part: Part, stored: bool) -> Point:
         """A point in the memory of the host, where `part` is."""

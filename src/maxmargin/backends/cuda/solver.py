@@ -24,19 +24,21 @@ import numpy as np
 import torch
 
 from maxmargin.backends.base import InnerSolver, Limit, TileResult
+from maxmargin.backends.cuda.gram import DeviceGram
 from maxmargin.backends.cuda.packing import upload
 from maxmargin.backends.cuda.point import DevicePoint
 from maxmargin.backends.cuda.tile import DeviceTile
 from maxmargin.backends.native.inner import NativeSolver
-from maxmargin.backends.point import Part
+from maxmargin.backends.point import Indices, Part
 from maxmargin.gram import Gram
 
 MOST_ON_HOST = 1024  # variables of a tile that the host solves
 EXTRA_SHARE = 0.5  # variables added to those that move, as a share of them
 FEW = 0.5  # share of the variables of a tile below which a round has a tile of its own
 REDUCTION = 0.1  # factor by which a round reduces the violation
+PATIENCE = 3  # rounds without a fall of the violation, which rounding errors prevent, before a tile is given up
 NEGLIGIBLE = 0.25  # share of the tolerance: a variable on the wrong side by less is not a violator
-ROUNDING = 1e-6  # share of the tolerance by which a device misses it, since it compares gradients in float32
+ROUNDING = 1e-5  # share of the tolerance by which a device misses it, since it compares gradients in float32
 
 
 class Vectors(NamedTuple):
@@ -60,8 +62,10 @@ class DeviceSolver(InnerSolver):
     """Tiles of up to `MOST_ON_HOST` variables are solved on the host. A subclass makes the steps on the device."""
 
     uses_pools = False
-    last_share = 0.5  # steps are what a fit costs
-    steps_at_once = 2_000_000  # about five seconds, for which Ctrl-C has to wait; few working sets take so many
+    last_share = 0.65  # steps are what a fit costs
+    last_share_of_several = 0.03
+    steps_at_once = 300_000  # less than a second, for which Ctrl-C has to wait; few working sets take so many
+    entries_at_once = np.inf  # `solve_each` knows how many fit into the memory
 
     def __init__(self, device: torch.device, budget: float = np.inf) -> None:
         """`budget`: the bytes that tiles may take together."""
@@ -82,10 +86,13 @@ class DeviceSolver(InnerSolver):
         point = DevicePoint(problem, tile, *(upload(vector, self._device) for vector in (part.beta, part.gradient)))
         end = time.perf_counter() + limit.seconds
         n_steps, lowest_curvature = 0, 0.0
+        lowest, idle = np.inf, 0
         while True:
             violation = point.measure()
+            idle = 0 if violation.value < lowest else idle + 1
+            lowest = min(lowest, violation.value)
             left = Limit(limit.steps - n_steps, end - time.perf_counter())
-            if violation.value <= tolerance or left.steps <= 0 or left.seconds <= 0.0:
+            if violation.value <= tolerance or idle > PATIENCE or left.steps <= 0 or left.seconds <= 0.0:
                 break
             members, _ = point.choose(violation, NEGLIGIBLE * tolerance, len(tile), EXTRA_SHARE, 0)
             few = len(members) <= FEW * len(tile)
@@ -127,21 +134,32 @@ class DeviceSolver(InnerSolver):
         polish: float,
         limit: Limit,
     ) -> list[TileResult]:
-        """Several tiles make their steps side by side, as many as fit into the memory."""
+        """Several tiles make their steps side by side, as many as fit into the memory. They are parts of one kernel matrix: where
+        that has fewer entries than they have together, it is computed instead of them."""
         if len(grams) == 1 or max(map(len, grams)) <= MOST_ON_HOST:
             return super().solve_each(grams, joined, ends, tolerance, polish, limit)
         vectors, problem, groups = Vectors.of(joined, self._device), joined.problem, int(joined.problem.coupled)
+        sizes, budget = [gram.dtype.itemsize * len(gram) ** 2 for gram in grams], self._budget
+        whole = None
+        if problem.shift is None and isinstance(grams[0], DeviceGram):
+            everyone = grams[0].everyone
+            size = everyone.dtype.itemsize * len(everyone) ** 2
+            if size < min(sum(sizes), 0.5 * budget):
+                whole, budget = everyone.tile(_all(everyone)), budget - size
         results: list[TileResult] = []
         starts = [0, *ends[:-1]]
         while len(results) < len(grams):
             tiles: list[DeviceTile] = []
-            room = self._budget
-            for gram, start in zip(grams[len(results) :], starts[len(results) :], strict=True):
-                room -= gram.dtype.itemsize * len(gram) ** 2
+            room = budget
+            for gram, start, size in zip(*(some[len(results) :] for some in (grams, starts, sizes)), strict=True):
+                room -= size
                 if tiles and room < 0:
                     break
                 shift = None if problem.shift is None else problem.shift[start : start + len(gram)]
-                tiles.append(gram.tile(np.arange(len(gram), dtype=np.int32), shift))
+                if whole is not None and isinstance(gram, DeviceGram):
+                    tiles.append(gram.part_of(whole))
+                else:
+                    tiles.append(gram.tile(_all(gram), shift))
             here = slice(starts[len(results)], ends[len(results) + len(tiles) - 1])
             some = Vectors(*(vector[here] for vector in vectors))
             found = self._steps(tiles, some, groups, None, tolerance, limit)
@@ -156,3 +174,7 @@ class DeviceSolver(InnerSolver):
             del tiles
         vectors.fetch(joined)
         return results
+
+
+def _all(gram: Gram) -> Indices:
+    return np.arange(len(gram), dtype=np.int32)

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from maxmargin.backends.cuda.packing import padded, upload
+from maxmargin.backends.cuda.packing import padded, upload_places
 
 ROWS_AT_ONCE = 2048  # rows of a tile in float64 at the same time
 
@@ -29,9 +29,9 @@ class DeviceTile:
     def to_array(self) -> NDArray[np.float64]:
         return np.asarray(self.matrix[:, : len(self)].double().cpu().numpy())
 
-    def part(self, members: NDArray[np.int32]) -> DeviceTile:
+    def part(self, members: NDArray[np.int32] | torch.Tensor) -> DeviceTile:
         """The tile of some of the variables."""
-        at = upload(members, self.device)
+        at = members if isinstance(members, torch.Tensor) else upload_places(members, self.device)
         matrix = self.matrix.new_zeros(len(at), padded(len(at)))
         matrix[:, : len(at)] = self.matrix[at[:, None], at]
         return DeviceTile(matrix)

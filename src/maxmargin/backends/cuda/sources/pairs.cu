@@ -144,30 +144,41 @@ __device__ inline void pair_tile(Slices<T>& shared, const T* A, long width_a, in
 
 // out[chunk][m][q] = sum of weights[m][s] k(q, s) over a chunk of the support vectors s (columns of S), for each query q (column
 // of Q) and for OUTPUTS rows m of weights. Each chunk is `tiles` tiles long; the host adds the chunks up, always in the same
-// order. Sums of a few products in T are added up in float64.
+// order. Sums of a few products in T are added up in float64. For one output these sums lie in shared memory, since two blocks
+// on a multiprocessor, which hide each other's waits, have no registers for them.
 template <typename T, Pairing PAIRING, Function FUNCTION, int OUTPUTS>
-__global__ void __launch_bounds__(THREADS)
+__global__ void __launch_bounds__(THREADS, OUTPUTS == 1 ? 2 : 1)
     kernel_sums(const T* Q, const T* norms_q, long width_q, const T* S, const T* norms_s, long width_s, int features,
                 const T* weights, int tiles, double* out, double gamma, double coef0, double degree) {
     constexpr int SIDE = Shape<T>::SIDE, QUADS = Shape<T>::QUADS, N = 4 * QUADS;
+    constexpr bool SHARED = OUTPUTS == 1;
     __shared__ union {
         Slices<T> slices;
         double halves[OUTPUTS][SIDE];
     } shared;
+    __shared__ double in_shared[SHARED ? N : 1][SHARED ? THREADS : 1];
+    double in_registers[OUTPUTS][N];
+    const auto sum = [&](int m, int i) -> double& {
+        if constexpr (SHARED) return in_shared[i][threadIdx.x];
+        return in_registers[m][i];
+    };
     const Value<T, PAIRING, FUNCTION> value(gamma, coef0, degree);
     const Places<T> rows = rows_of_thread<T>(), columns = columns_of_thread<T>();
     const int at_q = blockIdx.x * SIDE, first = blockIdx.y * tiles * SIDE;
     const int last = min(static_cast<long>(first) + static_cast<long>(tiles) * SIDE, width_s);
-    Quad<T> norm_q[QUADS];
 #pragma unroll
-    for (int q = 0; q < QUADS; ++q) norm_q[q] = *reinterpret_cast<const Quad<T>*>(norms_q + at_q + rows[q]);
-    double sums[OUTPUTS][N] = {};
+    for (int m = 0; m < OUTPUTS; ++m)
+#pragma unroll
+        for (int i = 0; i < N; ++i) sum(m, i) = 0.0;
     for (int at_s = first; at_s < last; at_s += SIDE) {
         T pairs[N][N];
         pair_tile<T, PAIRING>(shared.slices, Q, width_q, at_q, S, width_s, at_s, features, pairs);
-        Quad<T> norm_s[QUADS];
+        Quad<T> norm_q[QUADS], norm_s[QUADS];
 #pragma unroll
-        for (int q = 0; q < QUADS; ++q) norm_s[q] = *reinterpret_cast<const Quad<T>*>(norms_s + at_s + columns[q]);
+        for (int q = 0; q < QUADS; ++q) {
+            norm_q[q] = *reinterpret_cast<const Quad<T>*>(norms_q + at_q + rows[q]);
+            norm_s[q] = *reinterpret_cast<const Quad<T>*>(norms_s + at_s + columns[q]);
+        }
 #pragma unroll
         for (int i = 0; i < N; ++i)
 #pragma unroll
@@ -183,7 +194,7 @@ __global__ void __launch_bounds__(THREADS)
                 T part = 0;
 #pragma unroll
                 for (int j = 0; j < N; ++j) part += weight[j / 4].at[j % 4] * pairs[i][j];
-                sums[m][i] += part;
+                sum(m, i) += part;
             }
         }
     }
@@ -193,10 +204,10 @@ __global__ void __launch_bounds__(THREADS)
     for (int m = 0; m < OUTPUTS; ++m)
 #pragma unroll
         for (int i = 0; i < N; ++i) {
-            double sum = sums[m][i];
-            for (int step = 1; step < 8; step *= 2) sum += __shfl_xor_sync(~0u, sum, step);
-            sums[m][i] = sum;
-            if (warp % 2 == 1 && lane % 8 == 0) shared.halves[m][rows[i / 4] + i % 4] = sum;
+            double whole = sum(m, i);
+            for (int step = 1; step < 8; step *= 2) whole += __shfl_xor_sync(~0u, whole, step);
+            sum(m, i) = whole;
+            if (warp % 2 == 1 && lane % 8 == 0) shared.halves[m][rows[i / 4] + i % 4] = whole;
         }
     __syncthreads();
     if (warp % 2 == 1 || lane % 8) return;
@@ -205,20 +216,23 @@ __global__ void __launch_bounds__(THREADS)
 #pragma unroll
         for (int i = 0; i < N; ++i) {
             const int row = rows[i / 4] + i % 4;
-            out[(static_cast<long>(blockIdx.y) * OUTPUTS + m) * width_q + at_q + row] = sums[m][i] + shared.halves[m][row];
+            out[(static_cast<long>(blockIdx.y) * OUTPUTS + m) * width_q + at_q + row] = sum(m, i) + shared.halves[m][row];
         }
 }
 
-// K[a][b] = k(a, b) for the columns a of A and b of B; K has a row of width_b values for each a.
+// K[a][b] = k(a, b) for the columns a of A and b of B; K has `rows_a` rows of width_b values. If both sets are the same, the
+// tiles below the diagonal are mirrored from those above.
 template <typename T, Pairing PAIRING, Function FUNCTION>
 __global__ void __launch_bounds__(THREADS)
     kernel_values(const T* A, const T* norms_a, long width_a, const T* B, const T* norms_b, long width_b, int features, T* K,
-                  int last_a, double gamma, double coef0, double degree) {
+                  int rows_a, double gamma, double coef0, double degree) {
     constexpr int SIDE = Shape<T>::SIDE, QUADS = Shape<T>::QUADS, N = 4 * QUADS;
     __shared__ Slices<T> slices;
     const Value<T, PAIRING, FUNCTION> value(gamma, coef0, degree);
     const Places<T> rows = rows_of_thread<T>(), columns = columns_of_thread<T>();
     const int at_a = blockIdx.y * SIDE, at_b = blockIdx.x * SIDE;
+    const bool symmetric = A == B;
+    if (symmetric && at_a > at_b) return;
     T pairs[N][N];
     pair_tile<T, PAIRING>(slices, A, width_a, at_a, B, width_b, at_b, features, pairs);
     Quad<T> norm_b[QUADS];
@@ -228,13 +242,25 @@ __global__ void __launch_bounds__(THREADS)
     for (int i = 0; i < N; ++i) {
         const int a = at_a + rows[i / 4] + i % 4;
         const T norm_a = norms_a[a];
-        if (a >= last_a) continue;
 #pragma unroll
         for (int q = 0; q < QUADS; ++q) {
             Quad<T> values;
 #pragma unroll
-            for (int j = 0; j < 4; ++j) values.at[j] = value(pairs[i][4 * q + j], norm_a, norm_b[q].at[j]);
-            *reinterpret_cast<Quad<T>*>(K + a * width_b + at_b + columns[q]) = values;
+            for (int j = 0; j < 4; ++j) values.at[j] = pairs[i][4 * q + j] = value(pairs[i][4 * q + j], norm_a, norm_b[q].at[j]);
+            if (a < rows_a) *reinterpret_cast<Quad<T>*>(K + a * width_b + at_b + columns[q]) = values;
+        }
+    }
+    if (!symmetric || at_a == at_b) return;
+#pragma unroll
+    for (int j = 0; j < N; ++j) {
+        const int b = at_b + columns[j / 4] + j % 4;
+        if (b >= rows_a) continue;
+#pragma unroll
+        for (int q = 0; q < QUADS; ++q) {
+            Quad<T> values;
+#pragma unroll
+            for (int i = 0; i < 4; ++i) values.at[i] = pairs[4 * q + i][j];
+            *reinterpret_cast<Quad<T>*>(K + b * width_b + at_a + rows[q]) = values;
         }
     }
 }
