@@ -77,7 +77,7 @@ class Options(SolverOptions):
     max_iterations: int = count(10_000)
 
 
-def solve(job: Job, options: Options = Options()) -> Solution:  # noqa: B008 (frozen)
+def solve(job: Job, options: Options = Options()) -> Solution:
     """Minimise the primal of a problem over the features of its samples."""
     problem, course = job.problem, Course(job)
     if problem.hard:

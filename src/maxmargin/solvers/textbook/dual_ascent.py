@@ -55,7 +55,7 @@ class Options(SolverOptions):
     seed: int = seed()
 
 
-def solve(job: Job, options: Options = Options()) -> Solution:  # noqa: B008 (frozen)
+def solve(job: Job, options: Options = Options()) -> Solution:
     """Minimise a problem without an equality constraint."""
     problem, control, course = job.problem, job.control, Course(job)
     K = kernel_matrix(job.gram, problem.shift)

@@ -50,7 +50,7 @@ class Options(SolverOptions):
     form: str = one_of("dual", "primal")
 
 
-def solve(job: Job, options: Options = Options()) -> Solution:  # noqa: B008 (frozen)
+def solve(job: Job, options: Options = Options()) -> Solution:
     """Minimise over the kernel matrix or its features. An interior-point method has no use for a start."""
     problem, gram, course = job.problem, job.gram, Course(replace(job, start=None))
     programme: _DualProgramme | _PrimalProgramme

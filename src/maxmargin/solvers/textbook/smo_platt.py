@@ -43,7 +43,7 @@ class Options(SolverOptions):
     seed: int = seed()
 
 
-def solve(job: Job, options: Options = Options()) -> Solution:  # noqa: B008 (frozen)
+def solve(job: Job, options: Options = Options()) -> Solution:
     problem, course = job.problem, Course(job)
     run = _Run(problem, job.gram, course.begin(), 0.5 * job.stop.tol, options.seed)
     everyone = np.arange(len(problem))

@@ -72,7 +72,7 @@ class Options(SolverOptions):
     seed: int = seed()
 
 
-def solve(job: Job, options: Options = Options()) -> Solution:  # noqa: B008 (frozen)
+def solve(job: Job, options: Options = Options()) -> Solution:
     problem, control, course = job.problem, job.control, Course(job)
     run = _Run(problem, kernel_matrix(job.gram, problem.shift), course.begin(), options)
     tol = job.stop.tol if options.threshold == "tol" else 0.5 * job.stop.tol

@@ -58,7 +58,7 @@ class Options(SolverOptions):
     seed: int = seed()
 
 
-def solve(job: Job, options: Options = Options()) -> Solution:  # noqa: B008 (frozen)
+def solve(job: Job, options: Options = Options()) -> Solution:
     """Minimise the primal of a problem over the features of its samples."""
     problem, course = job.problem, Course(job)
     features, random, n = features_of(job.gram), np.random.default_rng(options.seed), len(problem)
