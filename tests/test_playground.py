@@ -479,9 +479,17 @@ class Page:
     def wait_for(self, condition, seconds=10.0):
         """Wait until the condition holds and the picture shows the last change."""
         end = time.monotonic() + seconds
-        while not (self["plot"].get_attribute("aria-busy") == "false" and condition()):
+        while not self._holds(condition):
             assert time.monotonic() < end, f"waited in vain; the page says {self.problem()!r}, {self['speed'].text!r}"
             time.sleep(0.02)
+
+    def _holds(self, condition):
+        from selenium.common.exceptions import StaleElementReferenceException
+
+        try:
+            return self["plot"].get_attribute("aria-busy") == "false" and condition()
+        except StaleElementReferenceException:  # the page has just written the element anew
+            return False
 
     def settled(self):
         self.wait_for(lambda: True)

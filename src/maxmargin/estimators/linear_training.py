@@ -26,6 +26,8 @@ LEAST_GAP = 1e-15  # relative: what no solver can promise
 #: Machines of at most SMALL samples are solved up to rounding where Newton's method can: that costs next to nothing, and what is
 #: equal in exact arithmetic (a weight of two, a sample twice) then is equal.
 SMALL, EXACT_GAP, EXACT_ROUNDS = 1024, 1e-20, 100
+#: A relative gap below ROUNDING_GAP that ROUNDS_TO_HALVE more rounds do not halve is rounding.
+ROUNDING_GAP, ROUNDS_TO_HALVE = 1e-12, 5
 
 
 @dataclass(frozen=True)
@@ -62,13 +64,22 @@ def train_linear(
         start = None if starts is None else starts[index]
         run = LinearRun.begin(name, problems[index], rows, start)
         if name in ("newton", SMALL_JOINT_SOLVER) and rows.n_samples <= SMALL:
-            run.advance(EXACT_GAP, own, EXACT_ROUNDS if max_rounds < 0 else min(EXACT_ROUNDS, max_rounds))
+            solve_up_to_rounding(run, own, EXACT_ROUNDS if max_rounds < 0 else min(EXACT_ROUNDS, max_rounds))
         return prove(run, rows, stop, own, max_rounds)
 
     if together == 1:
         return [train(index, control) for index in range(len(problems))]
     with ThreadPoolExecutor(together, initializer=use_threads, initargs=(1,)) as pool:
         return list(pool.map(lambda index: train(index, control.share()), range(len(problems))))
+
+
+def solve_up_to_rounding(run: LinearRun, control: Control, max_rounds: int) -> None:
+    """Advance until only rounding is left of the gap, at most `max_rounds` rounds."""
+    gap = np.inf
+    while run.advance(EXACT_GAP, control, min(max_rounds, run.rounds + ROUNDS_TO_HALVE)).status is Status.MAX_ITER:
+        last, gap = gap, run.trace.relative_gap()
+        if run.rounds >= max_rounds or 0.5 * last < gap <= ROUNDING_GAP:
+            return
 
 
 def prove(run: LinearRun, rows: Rows | Columns, stop: Stop, control: Control, max_rounds: int) -> LinearMachineResult:
