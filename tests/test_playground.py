@@ -545,7 +545,7 @@ class Page:
 
     def downloaded(self, name, seconds=10.0):
         path, end = self.driver.downloads / name, time.monotonic() + seconds
-        while not path.exists():
+        while not path.exists() or not path.stat().st_size:  # an empty file holds the place of one that is being written
             assert time.monotonic() < end, f"{name} was not downloaded"
             time.sleep(0.02)
         content = path.read_bytes()
