@@ -14,11 +14,12 @@ VERSION = PROJECT["project"]["version"]
 
 
 def test_the_version_is_the_same_everywhere():
-    assert f"\nversion: {VERSION}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
     changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
-    newest = re.findall(r"^## \[([\w.]+)\]", changelog, re.MULTILINE)
-    assert newest[0] == "Unreleased" or newest[0] == VERSION
-    assert newest.count("Unreleased") <= 1
+    versions = re.findall(r"^## \[([\w.]+)\](?: - (\S+))?$", changelog, re.MULTILINE)
+    assert versions[0] == ("Unreleased", "")
+    version, date = versions[1]
+    assert version == VERSION
+    assert f'\nversion: {version}\ndate-released: "{date}"\n' in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
 
 
 def test_the_changelog_has_each_kind_of_change_once():
