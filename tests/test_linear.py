@@ -603,3 +603,14 @@ def test_a_warm_start_of_the_joint_machine(four_classes):
 def test_the_joint_machine_has_one_solver(four_classes):
     with pytest.raises(ValueError, match="solver='newton': must be 'auto' or 'descent' with multi_class='crammer_singer'"):
         LinearSVC(multi_class="crammer_singer", solver="newton").fit(*four_classes)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_linear_kernel_copes_with_features_of_all_sizes(seed):
+    """Weights are known no better than the square root of a gap, and features of 10,000 multiply their error."""
+    X, y = make_classification(20_000, 20, flip_y=0.05, random_state=0)
+    X *= 10.0 ** np.random.default_rng(seed).uniform(-3, 4, 20)
+    model = SVC(kernel="linear", max_seconds=60).fit(X, y)
+    assert model.solver_ == "linear"
+    assert model.status_ is Status.CONVERGED
+    assert model.certificate_.meets(1e-3, 1e-3)

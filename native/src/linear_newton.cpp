@@ -14,10 +14,11 @@
 namespace maxmargin {
 namespace {
 
-constexpr double first_width = 1.0;        // of rounded corners, in units of the mean distance of a target from zero
-constexpr double width_factor = 0.4;       // by which it shrinks with each anchor
-constexpr double smooth_share = 0.6;       // share of the gap that may be left to the smooth problem when its anchor is moved
-constexpr double least_width = 1e-9;       // relative to the first
+constexpr double first_width = 1.0;   // of rounded corners, in units of the mean distance of a target from zero
+constexpr double width_factor = 0.4;  // by which it shrinks with each anchor
+constexpr double smooth_share = 0.6;  // share of the gap that may be left to the smooth problem when its anchor is moved
+constexpr double least_width = 1e-9;  // relative to the first
+constexpr double fresh_gap = 1e-9;  // relative: below it sums are computed anew, as many rounded changes have been added to them
 constexpr double line_search_slope = 0.1;  // a step is accepted when the slope has fallen to this share
 constexpr std::int64_t subset_stride = 8, least_subset = 512;
 constexpr std::int64_t rows_per_column_of_subset = 2;
@@ -79,13 +80,17 @@ public:
         moves_ = Buffer<double>(n_);
         if (std::exchange(needs_start_, false)) start_from_subset(gap_tol, seconds);
         for (std::int64_t round = 0;; ++round) {
-            const SumsOfLosses sums = take_duals();
+            SumsOfLosses sums = take_duals();
             take_gradient();
-            const double smooth = error_of_smooth_problem(sums);
-            const double square = square_of(weights_), square_of_products = square_of(products_.data());
-            progress.primal = 0.5 * square + problem_.total * bias_score() + sums.losses;
-            progress.dual = sums.duals - 0.5 * square_of_products;
-            progress.gap = smooth + sums.gaps;
+            double smooth = measure(sums, progress);
+            if (progress.gap <= fresh_gap * std::max(std::abs(progress.primal), std::abs(progress.dual))) {
+                multiply(weights_, scores_.data());
+                sums = take_duals();
+                transpose(beta_, products_.data());
+                passes_ += 1.0;
+                take_gradient();
+                smooth = measure(sums, progress);
+            }
             progress.done = progress.gap <= gap_tol * std::max(std::abs(progress.primal), std::abs(progress.dual));
             if (progress.done || progress.stalled || round == max_rounds || deadline.passed()) break;
             const bool at_its_minimum = smooth <= smooth_share * sums.gaps && width_ > least_width * first_width_;
@@ -114,6 +119,16 @@ public:
     }
 
 private:
+    // Primal value, dual value and gap at the present weights and duals; returns the part of the gap that belongs to the smooth
+    // problem.
+    double measure(const SumsOfLosses& sums, LinearProgress& progress) const {
+        const double smooth = error_of_smooth_problem(sums);
+        progress.primal = 0.5 * square_of(weights_) + problem_.total * bias_score() + sums.losses;
+        progress.dual = sums.duals - 0.5 * square_of(products_.data());
+        progress.gap = smooth + sums.gaps;
+        return smooth;
+    }
+
     // Solve the problem of every eighth sample, which costs an eighth, and go on from its weights and its width.
     void start_from_subset(double gap_tol, double seconds) {
         const std::int64_t n = (n_ + subset_stride - 1) / subset_stride;

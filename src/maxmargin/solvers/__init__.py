@@ -98,10 +98,11 @@ def _solve_one(choice: Choice, job: Job, options: SolverOptions | None, order: N
         solution = replace(solution, beta=solution.beta[back], gradient=solution.gradient[back])
     else:
         solution = solver.solve(job, **told)
-    if solution.status.converged or choice.then is None or job.control.ended() is not None:
+    if solution.status.converged or not choice.falls_short or job.control.ended() is not None:
         return solution
-    further = SOLVERS[choice.then].solve(replace(job, start=solution.beta))
-    return replace(further, steps=solution.steps + further.steps)
+    # in float64, as the solution is: float32 entries of large features would lead away from it
+    further = go_on(replace(job, gram=job.gram.in_float64()), solution, solution.gradient)
+    return further if further.trace.gap[-1] <= solution.trace.gap[-1] else solution
 
 
 def _untouched(job: Job, status: Status) -> Solution:

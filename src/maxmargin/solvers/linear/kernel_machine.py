@@ -35,7 +35,7 @@ Vector = NDArray[np.float64]
 
 FIRST_GAP = 1e-3  # relative gap that is asked for first, if gap_tol is larger or None
 REDUCTION = 0.1  # factor on the gap from one request to the next
-LEAST_GAP = 1e-13  # relative: what the solvers cannot promise
+LEAST_GAP = 1e-24  # relative: the weights of a gap are as exact as its square root, and large features multiply their error
 #: Epochs or Newton steps that are worth it: at least so many, or one for so many samples.
 LEAST_ROUNDS, SAMPLES_PER_ROUND = 200, 10
 
