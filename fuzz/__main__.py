@@ -32,6 +32,7 @@ def main() -> int:
             seed=options.seed,
             first=options.first,
             backend=options.backend,
+            machines=options.machines,
             jobs=options.jobs,
             examples=options.examples,
             json=options.json,
@@ -56,6 +57,12 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=0, help="seed of all problems (default: 0)")
     parser.add_argument(
         "--from", dest="first", type=int, default=0, metavar="NUMBER", help="number of the first problem (default: 0)"
+    )
+    parser.add_argument(
+        "--machines",
+        choices=("kernel", "linear"),
+        default="kernel",
+        help="kernel machines and searches, or LinearSVC, LinearSVR and LinearOneClassSVM (default: kernel)",
     )
     parser.add_argument("--backend", default="native", help="backend of the library: native, reference, ... (default: native)")
     parser.add_argument("--jobs", type=int, default=2, help="worker processes (default: 2)")

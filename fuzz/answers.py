@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from .exact_kernels import Exact, ExactKernel
 from .findings import Finding
+from .linear_machines import decisions_of
 from .oracle import Joint, Point, Ridge
 from .problems import Problem
 
@@ -64,7 +65,18 @@ def check_answers(model: Any, problem: Problem, kernel: ExactKernel, points: Seq
     if kernel.name in TRANSCENDENTAL:
         total = max(float(np.abs(np.asarray(column, dtype=float)).sum()) for column in _coefficients(model))
         tolerance = np.maximum(tolerance, LEAST_RELATIVE_TOLERANCE[dtype] * sizes) + UNDERFLOW[dtype] * total
-    X = problem.arranged()
+    return compare_answers(model, problem.arranged(), decisions, tolerance)
+
+
+def check_linear_answers(model: Any, problem: Problem) -> list[Finding]:
+    """Like `check_answers`, for the weights of a linear machine."""
+    decisions, sizes = decisions_of(model, problem)
+    n_terms = EXTRA_TERMS + problem.X.shape[1]
+    return compare_answers(model, problem.arranged(), decisions, SAFETY * n_terms * float(np.finfo(np.float64).eps) * sizes)
+
+
+def compare_answers(model: Any, X: Any, decisions: Exact, tolerance: Exact) -> list[Finding]:
+    """Findings about decisions and predictions that differ from the given decisions by more than a tolerance."""
     findings = []
     values = given_decisions(model, X).reshape(decisions.shape)
     off = np.abs(values - decisions)

@@ -11,9 +11,12 @@ from sklearn.exceptions import ConvergenceWarning
 from .findings import Finding
 from .generator import generate
 from .judge import judge_error, judge_models
+from .linear_generator import generate_linear
 from .pool import restart_clock
 from .problems import Problem, fit
 
+#: The streams of problems, by the machines that they are about.
+MACHINES = {"kernel": generate, "linear": generate_linear}
 #: Seconds that the library and the oracle may take for one problem.
 LIMIT, ORACLE_LIMIT = 60.0, 600.0
 
@@ -30,8 +33,8 @@ class Verdict:
     other_warnings: tuple[str, ...] = field(default=())
 
 
-def examine_number(seed: int, number: int, backend: str) -> Verdict:
-    return examine(generate(seed, number), backend)
+def examine_number(seed: int, number: int, backend: str, machines: str = "kernel") -> Verdict:
+    return examine(MACHINES[machines](seed, number), backend)
 
 
 def examine(problem: Problem, backend: str, limit: float = LIMIT) -> Verdict:

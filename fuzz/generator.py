@@ -50,7 +50,7 @@ def generate(seed: int, number: int) -> Problem:
     rng = np.random.default_rng([seed, number])
     estimator = choose(rng, ESTIMATORS)
     large = rng.random() < SHARE_OF_LARGE and not estimator.endswith("CV")
-    n, d = _size(rng, large)
+    n, d = draw_size(rng, large)
     if estimator.endswith("CV"):
         n = min(n, MOST_FOR_SLOW) + 15
     kernel = choose(rng, KERNELS)
@@ -79,7 +79,7 @@ def generate(seed: int, number: int) -> Problem:
     return _with_history(rng, problem, large)
 
 
-def _size(rng: Generator, large: bool) -> tuple[int, int]:
+def draw_size(rng: Generator, large: bool) -> tuple[int, int]:
     """The numbers of samples and features."""
     if large:
         return int(rng.integers(LARGE + 76, 3501)), int(rng.integers(1, 9))
@@ -133,7 +133,7 @@ def _matrix(rng: Generator, X: Any) -> Any:
     return kernel.block(everyone, everyone).values.astype(X.dtype)
 
 
-def _price(rng: Generator, infinite_ok: bool) -> float:
+def draw_price(rng: Generator, infinite_ok: bool) -> float:
     match choose(rng, {"one": 5, "moderate": 7, "extreme": 3, "infinite": 2 if infinite_ok else 0}):
         case "one":
             return 1.0
@@ -144,7 +144,7 @@ def _price(rng: Generator, infinite_ok: bool) -> float:
     return float(np.inf)
 
 
-def _nu(rng: Generator) -> float:
+def draw_nu(rng: Generator) -> float:
     kinds = {"middle": 6, "one": 1, "tiny": 1, "small": 1}
     values = {
         "middle": rng.uniform(0.05, 0.9),
@@ -162,15 +162,15 @@ def _with_options(rng: Generator, problem: Problem, large: bool) -> Problem:
         case "SVC":
             params |= _of_svc(rng, problem, large)
         case "NuSVC":
-            params["nu"] = _nu(rng) * (0.5 if rng.random() < 0.7 else 1.0)
+            params["nu"] = draw_nu(rng) * (0.5 if rng.random() < 0.7 else 1.0)
         case "SVR":
-            params |= {"C": _price(rng, False), "epsilon": choose(rng, {0.1: 4, 0.0: 1, power_of_ten(rng, -6, 3): 3})}
+            params |= {"C": draw_price(rng, False), "epsilon": choose(rng, {0.1: 4, 0.0: 1, power_of_ten(rng, -6, 3): 3})}
             if rng.random() < 0.3:
                 params["loss"] = "squared_epsilon_insensitive"
         case "NuSVR":
-            params |= {"C": _price(rng, False), "nu": _nu(rng)}
+            params |= {"C": draw_price(rng, False), "nu": draw_nu(rng)}
         case "OneClassSVM":
-            params["nu"] = _nu(rng)
+            params["nu"] = draw_nu(rng)
         case "KernelRegressor":
             return _ridge(rng, replace(problem, params=params), large)
         case "SVCCV" | "SVRCV":
@@ -211,7 +211,7 @@ def _tolerances(rng: Generator, estimator: str) -> dict[str, Any]:
 
 
 def _of_svc(rng: Generator, problem: Problem, large: bool) -> dict[str, Any]:
-    params: dict[str, Any] = {"C": _price(rng, True)}
+    params: dict[str, Any] = {"C": draw_price(rng, True)}
     if rng.random() < 0.25:
         params["loss"] = "squared_hinge"
     params["multi_class"] = choose(rng, {"ovo": 5, "ovr": 2, "crammer_singer": 1})

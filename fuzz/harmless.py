@@ -68,7 +68,8 @@ def _in_kernel(problem: Problem) -> str | None:
     X = problem.X[:MOST_SAMPLES, :MOST_SAMPLES] if problem.precomputed else problem.X[:: -(-len(problem.X) // MOST_SAMPLES)]
     if not problem.precomputed:  # and the largest sample, which the selection may miss
         X = np.vstack([X, problem.X[[int(np.abs(problem.X).max(axis=1).argmax())]]])
-    kernel, gamma = problem.params["kernel"], problem.params.get("gamma", "scale")
+    kernel = "linear" if problem.linear else problem.params["kernel"]
+    gamma = problem.params.get("gamma", "scale")
     if callable(kernel):
         exact = ExactKernel.of_callable(kernel, X)
     elif kernel == "precomputed":

@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 import traceback
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import fields
 from typing import Any
 
@@ -26,11 +26,13 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
-from .answers import check_answers
+from .answers import check_answers, check_linear_answers
 from .findings import Finding
 from .harmless import harm, weighted_variance
+from .linear_machines import machines_of as linear_machines_of
 from .oracle import OPTIMISM, Ridge, Truth, evaluate
 from .problems import SEARCHES, Problem
+from .reference import least
 from .returned import class_weights, exact_kernel, machines_of
 
 GAP_TOL = 1e-3  # the default of every estimator
@@ -97,7 +99,7 @@ def judge_models(models: Sequence[Any], problem: Problem, caught: Sequence[warni
             if not hasattr(model, "best_estimator_"):
                 continue
             model = model.best_estimator_
-        findings += judge_model(model, problem)
+        findings += judge_linear(model, problem) if problem.linear else judge_model(model, problem)
     return list({finding.key: finding for finding in reversed(findings)}.values())[::-1]
 
 
@@ -150,17 +152,64 @@ def judge_model(model: Any, problem: Problem) -> list[Finding]:
     findings += _judge_whole(model.certificate_)
     if model.status_.converged:
         findings += _indefinite(model, problem, kernel)
+    return findings + _answers(lambda: check_answers(model, problem, kernel, points))
+
+
+def judge_linear(model: Any, problem: Problem) -> list[Finding]:
+    """Findings about a linear model. It keeps no duals: the oracle's own solution stands for the optimum (`linear_machines`), and
+    the violation, which is one of duals, is read in the certificate only."""
+    findings = _not_finite(model) or _wrong_attributes(model, problem) or _wrong_shapes(model, problem)
+    if findings:
+        return findings
+    machines = linear_machines_of(model, problem)
+    parts = model.certificate_.parts or (model.certificate_,)
+    if len(parts) != len(machines):
+        return [Finding("WRONG_MODEL", "parts", f"{len(parts)} certificates for {len(machines)} machines")]
+    for index, (part, machine) in enumerate(zip(parts, machines, strict=True)):
+        of = f" of machine {index}" if len(parts) > 1 else ""
+        truth = machine.truth(least(machine.objective))
+        if not math.isfinite(truth.primal):
+            return [Finding("WRONG_MODEL", "primal value", f"the primal value{of} is not a finite number")]
+        findings += _primal_value(part, truth, of)
+        findings += _optimism(part, truth, of, ridge=False, at_its_word=False)
+        findings += _contradictions(model, problem.params.get("gap_tol", GAP_TOL), part, truth, of)
+    return findings + _judge_whole(model.certificate_) + _answers(lambda: check_linear_answers(model, problem))
+
+
+def _answers(check: Callable[[], list[Finding]]) -> list[Finding]:
+    """The findings of a check of decisions and predictions, which must not raise an error."""
     try:
-        return findings + check_answers(model, problem, kernel, points)
+        return check()
     except Exception as error:
         message = " ".join(str(error).split())[:200]
         text = f"on the training set: {type(error).__name__}: {message} (raised at {_where(error)})"
-        return [*findings, Finding("EXCEPTION", f"predict: {type(error).__name__}", text)]
+        return [Finding("EXCEPTION", f"predict: {type(error).__name__}", text)]
+
+
+def _wrong_shapes(model: Any, problem: Problem) -> list[Finding]:
+    """A finding if the weights or intercepts of a linear model have another shape than scikit-learn's."""
+    d = problem.X.shape[1]
+    rows = 1 if not problem.classifies or len(model.classes_) == 2 else len(model.classes_)
+    wanted = {"coef_": (rows, d) if problem.classifies else (d,), "intercept_": (rows,)}
+    for name, shape in wanted.items():
+        if np.shape(getattr(model, name)) != shape:
+            return [Finding("WRONG_MODEL", "shape", f"{name} has the shape {np.shape(getattr(model, name))}, not {shape}")]
+    return []
+
+
+def _primal_value(part: Any, truth: Truth, of: str) -> list[Finding]:
+    """A finding if the certified primal value is not that of the weights. The gap, which is part of it, may be too large by what
+    the certificate allows for rounding, and for duals that are out of balance by rounding."""
+    known = OPTIMISM * truth.size + part.value_error + truth.gap_error + truth.float64_error
+    balance = 0.0 if math.isnan(part.bias) else 2.0 * abs(part.bias) * part.equality_residual
+    if math.isinf(part.gap) or -known <= part.primal - truth.primal <= known + part.rounding + balance:
+        return []
+    return [Finding("WRONG_MODEL", "primal value", f"primal value{of} {truth.primal:.10g}, certificate {part.primal:.10g}")]
 
 
 def _not_finite(model: Any) -> list[Finding]:
     """Findings of NaN or infinity in attributes and certificates that must be finite."""
-    for name in ("dual_coef_", "intercept_", "rho_", "epsilon_", "offset_", "gamma_"):
+    for name in ("dual_coef_", "coef_", "intercept_", "rho_", "epsilon_", "offset_", "gamma_"):
         value = getattr(model, name, None)
         if value is None:
             continue
@@ -168,10 +217,11 @@ def _not_finite(model: Any) -> list[Finding]:
         if not np.isfinite(numbers).all():
             return [Finding("WRONG_MODEL", "not finite", f"{name} has values that are not finite")]
     certificate = model.certificate_
+    joint = type(model).__name__ == "LinearSVC" and model.multi_class == "crammer_singer"  # a machine with several intercepts
     for part in (certificate, *certificate.parts):
         for one in fields(part):
             value = getattr(part, one.name)
-            if isinstance(value, float) and math.isnan(value) and not (one.name == "bias" and part.parts):
+            if isinstance(value, float) and math.isnan(value) and not (one.name == "bias" and (part.parts or joint)):
                 return [Finding("WRONG_MODEL", "not finite", f"certificate_.{one.name} is NaN")]
         if part.gap < 0 or part.relative_gap < 0:
             return [Finding("WRONG_MODEL", "negative gap", f"certificate_.gap is {part.gap:.3g}")]

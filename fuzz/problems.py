@@ -14,7 +14,8 @@ import maxmargin
 
 from .layouts import arrange
 
-CLASSIFIERS = ("SVC", "NuSVC", "SVCCV")
+CLASSIFIERS = ("SVC", "NuSVC", "SVCCV", "LinearSVC")
+LINEAR = ("LinearSVC", "LinearSVR", "LinearOneClassSVM")
 SEARCHES = ("SVCCV", "SVRCV")
 
 
@@ -37,6 +38,11 @@ class Problem:
     @property
     def classifies(self) -> bool:
         return self.estimator in CLASSIFIERS
+
+    @property
+    def linear(self) -> bool:
+        """Whether the estimator is a linear machine, which has weights instead of duals, and no backend."""
+        return self.estimator in LINEAR
 
     @property
     def precomputed(self) -> bool:
@@ -75,7 +81,7 @@ def make_estimator(problem: Problem, backend: str) -> Any:
     params = dict(problem.params)
     if "gap_tol" not in inspect.signature(kind).parameters:
         params.pop("gap_tol", None)
-    return kind(backend=backend, **params)
+    return kind(**params) if problem.linear else kind(backend=backend, **params)
 
 
 def fit(problem: Problem, backend: str) -> list[Any]:

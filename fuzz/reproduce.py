@@ -18,7 +18,7 @@ MOST_ENTRIES = 400  # of an array that is written out
 def script(problem: Problem, backend: str, seed: int | None = None, number: int | None = None) -> str:
     """Lines that fit the model and print its status and certificate."""
     if problem.X.size > MOST_ENTRIES:
-        return _by_number(backend, seed, number)
+        return _by_number(problem, backend, seed, number)
     function = problem.params.get("kernel")
     lines = ["import numpy as np", "import maxmargin", ""]
     lines += _matrix(problem)
@@ -33,14 +33,15 @@ def script(problem: Problem, backend: str, seed: int | None = None, number: int 
     return "\n".join(lines)
 
 
-def _by_number(backend: str, seed: int | None, number: int | None) -> str:
+def _by_number(problem: Problem, backend: str, seed: int | None, number: int | None) -> str:
     if number is None:
         return "# too large to write out"
+    module, function = ("linear_generator", "generate_linear") if problem.linear else ("generator", "generate")
     return "\n".join(
         [
-            "from fuzz.generator import generate",
+            f"from fuzz.{module} import {function}",
             "from fuzz.problems import fit",
-            f"model = fit(generate({seed}, {number}), {backend!r})[-1]",
+            f"model = fit({function}({seed}, {number}), {backend!r})[-1]",
             "print(model.status_, model.certificate_, sep='\\n')",
         ]
     )
@@ -83,7 +84,8 @@ def _formatter(values: Any) -> Any:
 
 def _fit(problem: Problem, backend: str) -> list[str]:
     def call(params: Any) -> str:
-        return ", ".join(f"{name}={spell(value)}" for name, value in {**params, "backend": backend}.items())
+        more = {} if problem.linear else {"backend": backend}
+        return ", ".join(f"{name}={spell(value)}" for name, value in {**params, **more}.items())
 
     weight = "" if problem.sample_weight is None else ", sample_weight=w"
     targets = "y" if problem.y is not None else "None"

@@ -10,9 +10,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from .examine import LIMIT, Verdict, examine, examine_number
+from .examine import LIMIT, MACHINES, Verdict, examine, examine_number
 from .findings import KINDS, Finding
-from .generator import generate
 from .pool import Lost, Pool
 from .problems import Problem
 from .reproduce import script
@@ -31,6 +30,7 @@ class Options:
     seed: int = 0
     first: int = 0
     backend: str = "native"
+    machines: str = "kernel"
     jobs: int = 2
     examples: int = 8
     json: Path | None = None
@@ -82,7 +82,7 @@ class Tally:
 
 def run(options: Options) -> int:
     """Run the problems; return the exit status, 1 if there were findings."""
-    tally = Tally()
+    tally, generate = Tally(), MACHINES[options.machines]
     with Pool(options.jobs) as pool:
         for number, result in pool.run(examine_number, _tasks(options, tally)):
             problem = generate(options.seed, number)
@@ -100,11 +100,12 @@ def run(options: Options) -> int:
     print("\n" + table(tally))
     if options.json is not None:
         options.json.write_text(json.dumps(document(options, tally), indent=1) + "\n")
-    print(f"\nto repeat one: python -m fuzz --seed {options.seed} --backend {options.backend} --from NUMBER --problems 1")
+    which = f"--machines {options.machines} --seed {options.seed} --backend {options.backend}"
+    print(f"\nto repeat one: python -m fuzz {which} --from NUMBER --problems 1")
     return 1 if tally.findings or tally.harness else 0
 
 
-def _tasks(options: Options, tally: Tally) -> Iterator[tuple[int, tuple[int, int, str]]]:
+def _tasks(options: Options, tally: Tally) -> Iterator[tuple[int, tuple[int, int, str, str]]]:
     number = options.first
     while True:
         if options.seconds is not None:
@@ -112,7 +113,7 @@ def _tasks(options: Options, tally: Tally) -> Iterator[tuple[int, tuple[int, int
                 return
         elif options.problems is not None and number >= options.first + options.problems:
             return
-        yield number, (options.seed, number, options.backend)
+        yield number, (options.seed, number, options.backend, options.machines)
         number += 1
 
 
@@ -179,6 +180,7 @@ def document(options: Options, tally: Tally) -> dict[str, Any]:
         "seed": options.seed,
         "from": options.first,
         "backend": options.backend,
+        "machines": options.machines,
         "problems": tally.problems,
         "seconds": tally.seconds,
         "estimators": dict(tally.estimators),

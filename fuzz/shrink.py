@@ -25,6 +25,7 @@ PLAIN_NUMBERS = {
     "nu": 0.5,
     "epsilon": 0.1,
     "alpha": 1.0,
+    "intercept_scaling": 1.0,
 }
 
 

@@ -32,6 +32,9 @@ Matrix = NDArray[np.float64]
 #: The entries of `Sums` that are sums over the samples, and those that are maxima.
 ADDED, LARGEST = ("gaps", "plain", "duals", "total", "size", "reach"), ("violation", "box")
 
+#: A vector v that is at most this many times the bound on its error may be the sum of duals whose v is zero.
+ROUNDED_TO_ZERO = 64.0
+
 
 class Sums(NamedTuple):
     """Sums over the samples; see native/include/maxmargin/linear_certificate.hpp."""
@@ -107,9 +110,12 @@ def certify_linear(problem: LinearProblem | LinearTotals, weights: Vector, evide
     value_error = evidence.error * (math.sqrt(square) + evidence.error)
 
     def zero() -> float:
-        """The largest objective that cannot be told from zero: a rounding error of the losses of the machine w = 0, or, where
-        these are zero (one-class), of the largest |w|^2 that such duals could have."""
-        return ZERO * (problem.value_of_zero or sums.reach**2)
+        """The largest objective that cannot be told from zero: a rounding error of the losses of the machine w = 0. Where these
+        are zero (one-class), the optimum lies between the dual value and zero: if v is rounding, it is zero, and the objective of
+        weights that are rounded, too, is at most a rounding error of the largest |w|^2 that such duals could have."""
+        if problem.value_of_zero > 0.0:
+            return _zero(problem)
+        return ZERO * sums.reach**2 if math.sqrt(square) <= ROUNDED_TO_ZERO * evidence.error else 0.0
 
     return Certificate(
         primal=dual + gap,
@@ -164,7 +170,7 @@ def certify_l1(
     rounding = float((2.0 * cost * slack * error_of_scores).sum())
 
     def zero() -> float:
-        return ZERO * problem.value_of_zero
+        return _zero(problem)
 
     return Certificate(
         primal=dual + gap,
@@ -250,6 +256,11 @@ def certify_joint(
         seconds=time.perf_counter() - started,
         gap_terms=terms,
     )
+
+
+def _zero(problem: LinearProblem | LinearTotals) -> float:
+    """A rounding error of the losses of the machine w = 0; those of squared losses are squared."""
+    return (ZERO**2 if problem.squared else ZERO) * problem.value_of_zero
 
 
 def _squares(rows: Any) -> Vector:

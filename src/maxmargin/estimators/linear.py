@@ -87,6 +87,9 @@ class LinearMachine(ShownInNotebooks, Portable, CallbackSupportMixin, BaseEstima
             return "regularised", scaling
         return ("free" if given else "none"), 1.0
 
+    def _stop(self) -> Stop:
+        return Stop(math.inf if self.tol is None else self.tol, self.gap_tol)
+
     def _make_control(self, tasks: CallbackTree) -> Control:
         callbacks = [tasks.report, *(self.callbacks or ()), *([ProgressBar()] if self.verbose else ())]
         return Control(self.max_seconds, -1, callbacks)
@@ -104,9 +107,10 @@ class LinearMachine(ShownInNotebooks, Portable, CallbackSupportMixin, BaseEstima
         situation = LinearSituation(X.shape[0], X.shape[1], problems[0].squared, l1, joint)
         choice = choose_linear_solver(self._asked_solver(), situation)
         self.solver_, self.solver_reason_ = choice.name, choice.reason
-        stop = Stop(math.inf if self.tol is None else self.tol, self.gap_tol)
         with make_backend("native").session(rows.n_values):
-            results = train_linear(choice.name, problems, rows, stop, control, self.max_iter, self._starts(problems, rows))
+            results = train_linear(
+                choice.name, problems, rows, self._stop(), control, self.max_iter, self._starts(problems, rows)
+            )
         self._last = (problems, [(result.beta, result.weights) for result in results]) if self.warm_start else None
         return results
 
@@ -195,11 +199,10 @@ class LinearMachine(ShownInNotebooks, Portable, CallbackSupportMixin, BaseEstima
             if parts.names is not None:
                 self.feature_names_in_ = parts.names
         identity = {name: repr(value) for name, value in self.get_params().items() if name not in NOT_OF_THE_PROBLEM}
-        stop = Stop(math.inf if self.tol is None else self.tol, self.gap_tol)
         with make_backend("native").session(IN_PASSES), control.running():
             tasks.begin(1)
             with tasks.machine():
-                outcome = Fit(parts, task, stop, control, self.max_iter).run(self._asked_solver(), checkpoint, identity)
+                outcome = Fit(parts, task, self._stop(), control, self.max_iter).run(self._asked_solver(), checkpoint, identity)
         self.n_features_in_ = task.n_features
         if isinstance(task, Classification):
             self.classes_, self.class_weight_ = task.classes, task.weights_of_classes
@@ -721,11 +724,19 @@ class LinearOneClassSVM(OutlierMixin, LinearMachine):  # type: ignore[misc]
         problem = linear_one_class(weights, float(self.nu))
         tasks.begin(1, X=X, y=y, metadata={"sample_weight": sample_weight})
         (result,) = self._train(X, [problem], control, tasks)
-        self._keep([problem], [_with_the_plane_lowered(X, problem, result)])
+        self._keep([problem], [self._with_the_plane_lowered(X, problem, result)])
         self.coef_ = self.coef_[0]
         self.offset_ = -self.intercept_
         self._finish(control, tasks)
         return self
+
+    def _with_the_plane_lowered(self, X: Any, problem: LinearProblem, result: LinearMachineResult) -> LinearMachineResult:
+        """The machine with rho lowered by a tiny amount, and its certificate; unchanged if the tolerances do not allow it."""
+        weights = result.weights.copy()
+        weights[-1] += ON_THE_PLANE * abs(weights[-1])
+        lowered = replace(result, weights=weights, proof=certify(problem, Rows(X), weights, result.beta))
+        stop = self._stop()
+        return result if result.status.converged and not lowered.proof.meets(stop.tol, stop.gap_tol) else lowered
 
     @by_partition
     def score_samples(self, X: ArrayLike) -> Vector:
@@ -782,13 +793,6 @@ def check_linear_parameters(machine: LinearSVC) -> None:
     """Check the parameters of a machine without fitting it."""
     machine._check_parameters()
     machine._bias()
-
-
-def _with_the_plane_lowered(X: Any, problem: LinearProblem, result: LinearMachineResult) -> LinearMachineResult:
-    """The machine with rho lowered by a tiny amount, and its certificate."""
-    weights = result.weights.copy()
-    weights[-1] += ON_THE_PLANE * abs(weights[-1])
-    return replace(result, weights=weights, proof=certify(problem, Rows(X), weights, result.beta))
 
 
 def classes_and_labels(y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.integer]]:
