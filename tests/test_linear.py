@@ -614,3 +614,15 @@ def test_a_linear_kernel_copes_with_features_of_all_sizes(seed):
     assert model.solver_ == "linear"
     assert model.status_ is Status.CONVERGED
     assert model.certificate_.meets(1e-3, 1e-3)
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+def test_a_column_far_from_zero_is_no_obstacle(loss):
+    """A column of time stamps is nearly a multiple of the intercept's column."""
+    X, y = make_classification(2000, 20, flip_y=0.05, random_state=0)
+    X[:, 0] = 1.7e9 + 1e6 * X[:, 0]
+    model = LinearSVC(loss=loss).fit(X, y)
+    assert model.solver_ == "newton"
+    assert model.status_ is Status.GAP_REACHED
+    assert model.certificate_.holds(1e-3)
+    assert model.n_iter_ < 100

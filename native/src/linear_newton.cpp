@@ -26,6 +26,8 @@ constexpr double gap_of_subset = 1e-2;
 constexpr std::int64_t most_rounds_of_subset = 100;
 constexpr std::int64_t most_rounds = 1000;  // ten times what any set took: an optimum of zero has no relative gap to reach
 constexpr int most_line_searches = 60;
+constexpr std::int64_t rows_for_centre = 256;
+constexpr double far_from_zero = 30.0;  // a column whose mean is so many standard deviations from zero
 constexpr int most_columns_of_matrix = 1200;
 constexpr int rows_of_tile = 256, columns_of_block = 128;
 constexpr std::int64_t entries_of_partial_matrices = std::int64_t(1) << 21;
@@ -72,6 +74,7 @@ public:
         std::fill(scores_.data(), scores_.data() + n_, 0.0);
         if (std::any_of(weights_, weights_ + columns_, [](double w) { return w != 0.0; })) multiply(weights_, scores_.data());
         transpose(beta_, products_.data());
+        if (problem.bias == Bias::free && keeps_matrix()) find_centre();
     }
 
     LinearProgress advance(double gap_tol, std::int64_t max_rounds, double seconds) override {
@@ -124,7 +127,9 @@ private:
     double measure(const SumsOfLosses& sums, LinearProgress& progress) const {
         const double smooth = error_of_smooth_problem(sums);
         progress.primal = 0.5 * square_of(weights_) + problem_.total * bias_score() + sums.losses;
-        progress.dual = sums.duals - 0.5 * square_of(products_.data());
+        double square = problem_.ridge() * products_[columns_ - 1] * products_[columns_ - 1];
+        for (int k = 0; k < d_; ++k) square += (weights_[k] - centred_gradient(k)) * (weights_[k] - centred_gradient(k));
+        progress.dual = sums.duals - 0.5 * square;  // of duals that are balanced
         progress.gap = smooth + sums.gaps;
         return smooth;
     }
@@ -146,6 +151,32 @@ private:
             first_width_ * std::sqrt(static_cast<double>(columns_) / n);  // of weights that were found from n samples
         width_ = std::min(first_width_, std::max(coarse.width_, spread));
         multiply(weights_, scores_.data());
+    }
+
+    // A column such as 2015 +- 5 is nearly a multiple of the bias column, and the equations of a step are nearly singular. In
+    // terms of x - centre they are not, and where the bias is free, that is the same machine with another bias: b + centre'w /
+    // constant. Any point near the rows will do, so that some of the rows tell it.
+    void find_centre() {
+        if constexpr (!sparse) {
+            const std::int64_t step = std::max<std::int64_t>(1, n_ / rows_for_centre), count = (n_ + step - 1) / step;
+            std::vector<double> mean(d_, 0.0), square(d_, 0.0);
+            for (std::int64_t i = 0; i < n_; i += step) add_row(X_, i * stride_, 1.0 / static_cast<double>(count), mean.data());
+            for (std::int64_t i = 0; i < n_; i += step) {
+                const auto* row = X_.values + i * stride_ * X_.row_stride;
+                for (int k = 0; k < d_; ++k) square[k] += (row[k] - mean[k]) * (row[k] - mean[k]) / static_cast<double>(count);
+            }
+            for (int k = 0; k < d_; ++k)
+                if (mean[k] * mean[k] > far_from_zero * far_from_zero * square[k]) centre_ = mean;
+        }
+    }
+    double along_centre(const double* w) const {
+        double sum = 0.0;
+        for (std::size_t k = 0; k < centre_.size(); ++k) sum += centre_[k] * w[k];
+        return sum;
+    }
+    // the gradient by weight k if the bias moves along, so that the score of the centre stays
+    double centred_gradient(int k) const {
+        return centre_.empty() || k == d_ ? gradient_[k] : gradient_[k] - centre_[k] / problem_.constant * gradient_[d_];
     }
 
     // --- products with the rows, the bias column included --------------------------------------------------------------
@@ -249,10 +280,10 @@ private:
     // bias is zero: by what a step of the bias alone would gain if all duals bent.
     double error_of_smooth_problem(const SumsOfLosses& sums) const {
         double square = 0.0;
-        for (int k = 0; k < d_; ++k) square += gradient_[k] * gradient_[k];
+        for (int k = 0; k < d_; ++k) square += centred_gradient(k) * centred_gradient(k);
         if (problem_.bias == Bias::regularised) square += gradient_[d_] * gradient_[d_];
         const double excess = problem_.bias == Bias::free ? std::abs(problem_.total - sums.total) : 0.0;
-        return 0.5 * square + excess * (std::abs(bias_score()) + 0.5 * excess / (total_cost_ * scale()));
+        return 0.5 * square + excess * (std::abs(bias_score() + along_centre(weights_)) + 0.5 * excess / (total_cost_ * scale()));
     }
 
     // --- the step ------------------------------------------------------------------------------------------------------
@@ -270,7 +301,7 @@ private:
                                  (sparse ? length * length : static_cast<double>(d_) * d_ / gemm_speed) *
                                      static_cast<double>(std::min(n_band_, n_entering_ + n_leaving_));
         const double by_rows = 2.0 * usual_conjugate_steps * length * static_cast<double>(n_band_);
-        if (keeps_matrix() && by_matrix <= by_rows && solve_by_matrix()) return;
+        if (keeps_matrix() && (by_matrix <= by_rows || !centre_.empty()) && solve_by_matrix()) return;
         solve_by_rows(smooth, gap);
     }
 
@@ -312,12 +343,14 @@ private:
         for (int k = 0; k < d_; ++k) factor_[std::size_t(k) * columns_ + k] += 1.0;
         if (problem_.has_bias()) factor_[size - 1] += problem_.ridge() + least_ridge();
         if (!blas::cholesky(columns_, factor_.data())) return false;
-        for (int k = 0; k < columns_; ++k) step_[k] = -gradient_[k];
+        for (int k = 0; k < columns_; ++k) step_[k] = -centred_gradient(k);
         blas::cholesky_solve(columns_, 1, factor_.data(), step_.data());
+        if (!centre_.empty()) step_[d_] -= along_centre(step_.data()) / problem_.constant;
         return true;
     }
 
-    // matrix = sum over the band of C_i x_i x_i', its lower triangle by columns (the upper by rows).
+    // matrix = sum over the band of C_i x_i x_i' (less the centre, if there is one), its lower triangle by columns (the upper by
+    // rows).
     void update_matrix() {
         const bool anew = matrix_.empty() || n_band_ <= n_entering_ + n_leaving_;
         if (anew) matrix_.assign(std::size_t(columns_) * columns_, 0.0);
@@ -381,7 +414,10 @@ private:
                     const double root = std::sqrt(std::abs(problem_.reach[i]));
                     double* column = tile.data() + std::size_t(a) * columns_;
                     const auto* row = X_.values + i * stride_ * X_.row_stride;
-                    for (int k = 0; k < d_; ++k) column[k] = root * row[k];
+                    if (centre_.empty())
+                        for (int k = 0; k < d_; ++k) column[k] = root * row[k];
+                    else
+                        for (int k = 0; k < d_; ++k) column[k] = root * (row[k] - centre_[k]);
                     if (problem_.has_bias()) column[d_] = root * problem_.constant;
                 }
                 char n = 'N', t = 'T';
@@ -506,6 +542,7 @@ private:
     Buffer<double> scores_, moves_, anchor_;
     Buffer<char> bends_, in_matrix_;  // of each sample: whether its dual bends, and whether its row is in the matrix
     std::vector<double> products_, gradient_, step_, partial_, matrix_, factor_;
+    std::vector<double> centre_;  // of the rows in the equations of a step; empty: zero
     struct Lists {
         std::vector<std::int64_t> band, entering, leaving;
     };
