@@ -247,6 +247,14 @@ def test_predict_libsvm_file_that_lacks_the_last_features(run, tmp_path):
     assert len(run("predict", "m.joblib", "test.svm").stdout.split()) == 2
 
 
+def test_predict_counts_a_label_of_another_type_as_an_error(run, tmp_path):
+    rows = [f"{i},{i % 7},{1 if i > 10 else -1}\n" for i in range(20)]
+    (tmp_path / "train.csv").write_text("".join(rows))
+    run("train", "train.csv", "--save", "m.joblib")
+    (tmp_path / "test.csv").write_text("".join([*rows[:9], "9,2,0.25\n"]))
+    assert "(9 of 10)" in run("predict", "m.joblib", "test.csv").stderr
+
+
 def test_predict_refuses(run, iris_csv):
     run("train", "--dataset", "moons", "--no-plot", "--save", "m.joblib")
     message = refused(run("predict", "m.joblib", iris_csv, code=2))
@@ -283,7 +291,9 @@ def test_audit_of_a_libsvm_model_file(run):
     dump_svmlight_file(X, y, "iris.svm", zero_based=False)
     svmutil.svm_save_model("iris.model", svmutil.svm_train(y, X, "-c 2 -q"))
     assert "within" in run("audit", "iris.model", "iris.svm", "-C", 2, "--gap-tol", 1e-3).stdout
-    assert "C: this model of LIBSVM does not say it" in refused(run("audit", "iris.model", "iris.svm", code=2))
+    assert "C: this model of LIBSVM does not say it: pass the value of the fit, C=... (or --C)" in refused(
+        run("audit", "iris.model", "iris.svm", code=2)
+    )
 
 
 def test_audit_refuses(run, iris_csv):

@@ -65,5 +65,7 @@ class Fitted:
         """C, nu or epsilon; a ValueError if neither the model nor the caller gave it."""
         value = getattr(self, name)
         if value is None:
-            raise ValueError(f"{name}: this model of {self.library} does not say it: pass the value of the fit, {name}=...")
+            raise ValueError(
+                f"{name}: this model of {self.library} does not say it: pass the value of the fit, {name}=... (or --{name})"
+            )
         return float(value)
