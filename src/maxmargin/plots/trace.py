@@ -107,6 +107,8 @@ class GapDisplay(Display):
             ax.axhline(self.tol, color=ink(ax), linewidth=0.9, linestyle=":", label=f"tol = {self.tol:g}")
         ax.set_yscale("log")
         ax.set(xlabel="seconds", ylabel="")
+        if seconds.size and seconds[-1] > 0:
+            ax.set_xlim(0.0, 1.05 * seconds[-1])  # a trace of one point has no range of its own
         set_title(ax, self.status, f"relative duality gap {self.certificate.relative_gap:.1e}")
         ax.grid(axis="y", color=GREY, linewidth=0.6, alpha=0.3)
         ax.set_axisbelow(True)
