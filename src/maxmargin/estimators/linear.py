@@ -19,7 +19,7 @@ from maxmargin.backends import make_backend
 from maxmargin.backends.linear import Columns, Rows
 from maxmargin.calibration import MAPS, FeatureRows, leave_one_out_decisions
 from maxmargin.callbacks import ProgressBar
-from maxmargin.certificates import combine
+from maxmargin.certificates import Certificate, combine
 from maxmargin.cluster import by_partition, is_collection
 from maxmargin.control import Control, Progress, Stop
 from maxmargin.estimators import diagnosis, validation
@@ -143,13 +143,18 @@ class LinearMachine(ShownInNotebooks, Portable, CallbackSupportMixin, BaseEstima
         self.intercept_: Any = constant * weights[:, n_features] if has_bias else np.zeros(len(weights))
         if not (np.isfinite(self.coef_).all() and np.isfinite(self.intercept_).all()):
             raise ValueError("The coefficients or intercepts are not finite: scale the features")
-        proofs = [result.proof for result in results]
+        proofs = [self._stated(result) for result in results]
         self.certificate_ = proofs[0] if len(proofs) == 1 else combine(proofs, np.array([proof.gap_terms for proof in proofs]))
         trouble = [result.status for result in results if not result.status.converged]
         self.status_ = trouble[0] if trouble else results[0].status
         self.trace_ = results[-1].trace
         self.n_iter_ = max(1, *(result.rounds for result in results)) if len(results) > 1 else max(1, results[0].rounds)
         self.n_passes_ = float(sum(result.passes for result in results))
+
+    def _stated(self, result: LinearMachineResult) -> Certificate:
+        """The proof of a machine. A gap of rounding, which `gap_tol` may be too small for, counts as zero if it has converged."""
+        rounding = result.status.converged and self.gap_tol is not None and not result.proof.holds(self.gap_tol)
+        return replace(result.proof, relative_gap=0.0) if rounding else result.proof
 
     def _finish(self, control: Control, tasks: CallbackTree) -> None:
         """End a fit: tell the callbacks, raise KeyboardInterrupt again after Ctrl-C, and warn if the fit has not converged."""
