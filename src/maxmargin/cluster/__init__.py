@@ -9,17 +9,24 @@
     samples, gram, point, backend   the contracts of `samples.py` and `backends/`, over all pieces
 
 The rows never come here as a whole, nor does a gradient within the loop. Dask is imported late: nothing here needs it until a
-Dask collection is trained on.
+Dask collection is trained on. What a fit without a cluster does not ask for is imported late, too.
 """
 
 from __future__ import annotations
 
-from maxmargin.cluster.backend import ClusterBackend
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from maxmargin.cluster.lazily import by_partition, computed
-from maxmargin.cluster.passes import Partitions
 from maxmargin.cluster.rows import PartitionedRows, as_collection, is_collection, opened, plain
-from maxmargin.cluster.samples import PartitionedSamples
 from maxmargin.cluster.team import PartitionError, Traffic
+
+if TYPE_CHECKING:
+    from maxmargin.cluster.backend import ClusterBackend
+    from maxmargin.cluster.passes import Partitions
+    from maxmargin.cluster.samples import PartitionedSamples
+
+_MODULE_OF = {"ClusterBackend": "backend", "PartitionedSamples": "samples", "Partitions": "passes"}
 
 __all__ = [
     "ClusterBackend",
@@ -35,3 +42,11 @@ __all__ = [
     "opened",
     "plain",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module 'maxmargin.cluster' has no attribute {name!r}")
+    value = getattr(import_module(f"maxmargin.cluster.{_MODULE_OF[name]}"), name)
+    globals()[name] = value
+    return value
