@@ -33,7 +33,7 @@ from maxmargin.control import Stop
 from maxmargin.formulations import CrammerSingerProblem, DualProblem
 from maxmargin.gram import ExactSums, Gram
 from maxmargin.solution import Solution, Status, Trace
-from maxmargin.solvers import Choice, Job, SolverOptions, go_on, solve, solve_ahead
+from maxmargin.solvers import Choice, Job, SolverOptions, go_on, solve, solve_ahead, solve_as_linear
 from maxmargin.solvers.separability import hulls_meet
 
 Vector = NDArray[np.float64]
@@ -346,11 +346,17 @@ def settle(choice: Choice, case: Case, solution: Solution) -> Outcome:
             best, best_proof = solution, proof
         if not worth_it:
             break
+    if choice.tries_linear and not best_proof.meets(stop.tol, stop.gap_tol) and control.ended() is None:
+        solution = case.tidy(solve_as_linear(case.job))
+        proof = _prove(case, solution)[1]
+        if proof.gap < best_proof.gap:
+            best, best_proof = solution, proof
     status = decide(best.status, best_proof, stop, choice.continues)
     if status is Status.STALLED:
         status = control.ended() or status
     doubtful = status in (Status.STALLED, *OUT_OF_TIME) or not np.isfinite(best_proof.dual)
-    if choice.continues and doubtful and case.is_impossible(best_proof):
+    astray = status is Status.STALLED and best_proof.gap > case.value_of_zero_weights()
+    if choice.continues and doubtful and (astray or case.is_impossible(best_proof)):
         best = case.at_start(best)  # rounding has spoilt the run: w = 0 is better
         best_proof = _prove(case, best)[1]
     if status is Status.NOT_SEPARABLE and not _proves_inseparable(case, best):

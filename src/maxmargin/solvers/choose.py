@@ -92,13 +92,14 @@ class Situation:
 @dataclass(frozen=True)
 class Choice:
     """The solver that runs, and why; whether the fast solver continues from its point if it falls short of the tolerance; whether
-    the kernel is K + 1, for an intercept that is a weight; whether the fast solver continues if the certificate contradicts the
-    claim to have converged (a textbook solver that was asked for ends as its textbook says); and whether the solver sees the
-    samples in the user's order."""
+    the solvers of linear machines are tried where it stalls; whether the kernel is K + 1, for an intercept that is a weight;
+    whether the fast solver continues if the certificate contradicts the claim to have converged (a textbook solver that was asked
+    for ends as its textbook says); and whether the solver sees the samples in the user's order."""
 
     name: str
     reason: str
     falls_short: bool = False
+    tries_linear: bool = False
     augments_kernel: bool = False
     continues: bool = False
     goes_by_order: bool = False
@@ -130,8 +131,8 @@ def require_known(name: str, known: Mapping[str, Solver] = SOLVERS) -> None:
 
 
 def _automatic(situation: Situation) -> Choice:
-    many = situation.n_samples > ONE_TILE and situation.compiled and not situation.limits_steps
-    if many and SOLVERS["linear"].obstacle(situation) is None:
+    linear = situation.compiled and not situation.limits_steps and SOLVERS["linear"].obstacle(situation) is None
+    if linear and situation.n_samples > ONE_TILE:
         n, F = situation.n_samples, situation.feature_dimension
         reason = (
             f"linear, the solvers of linear machines: {n} samples of {F:.4g} features are read some tens of times, and no kernel "
@@ -139,15 +140,18 @@ def _automatic(situation: Situation) -> Choice:
         )
         return Choice("linear", reason, falls_short=True, continues=True)
     advice = primal_or_dual(situation.n_samples, situation.n_features, situation.feature_dimension)
+    stalled = " Where it stalls, the solvers of linear machines are tried." if linear else ""
     if advice.choice == "dual":
-        return Choice("block-smo", f"block-smo, a solver of the dual. {advice.reason}", continues=True)
+        return Choice(
+            "block-smo", f"block-smo, a solver of the dual. {advice.reason}{stalled}", tries_linear=linear, continues=True
+        )
     obstacle = SOLVERS["lbfgs"].obstacle(situation)
     if obstacle is None and situation.loss == "hinge":
         obstacle = "the hinge has a kink, at which it is slow"
     if obstacle is None and situation.loss == HARD_MARGIN:
         obstacle = "with a hard margin it separates the classes, but not by the widest margin"
     if obstacle is not None:
-        reason = f"block-smo, a solver of the dual. Not lbfgs, a solver of the primal: {obstacle}"
-        return Choice("block-smo", reason, continues=True)
+        reason = f"block-smo, a solver of the dual. Not lbfgs, a solver of the primal: {obstacle}.{stalled}"
+        return Choice("block-smo", reason, tries_linear=linear, continues=True)
     reason = f"lbfgs, a solver of the primal; block-smo goes on where it falls short of tol. {advice.reason}"
     return Choice("lbfgs", reason, falls_short=True, continues=True)
