@@ -6,7 +6,8 @@
 # make docs     the site, into build/docs; a warning is an error, and the examples of the gallery are run
 # make dist     the sdist, and a wheel that other Linux machines can use, into dist
 # make bench    the comparison with other libraries (DATA=folder of data sets)
-# make fuzz     random problems, judged in 80-bit arithmetic (PROBLEMS=1000 or SECONDS=600, SEED=0, FROM=0, BACKEND=native)
+# make fuzz     random problems, judged in 80-bit arithmetic (PROBLEMS=1000 or SECONDS=600, SEED=0, FROM=0, BACKEND=native,
+#               MACHINES=kernel or linear)
 # make fuzz-files, make fuzz-faults   damaged files; forks, threads, signals, little memory, full disks
 # make pictures the pictures of docs/theory, drawn by the code of its pages
 
@@ -87,10 +88,11 @@ PROBLEMS ?= 1000
 SEED     ?= 0
 FROM     ?= 0
 BACKEND  ?= native
+MACHINES ?= kernel
 AMOUNT    = $(if $(SECONDS),--seconds $(SECONDS),--problems $(PROBLEMS))
 
 fuzz: $(VENV)/.installed
-	$(BIN)/python -m fuzz $(AMOUNT) --seed $(SEED) --from $(FROM) --backend $(BACKEND)
+	$(BIN)/python -m fuzz $(AMOUNT) --seed $(SEED) --from $(FROM) --machines $(MACHINES) --backend $(BACKEND)
 
 fuzz-files: $(VENV)/.installed
 	$(BIN)/python -m fuzz files $(AMOUNT) --seed $(SEED) --from $(FROM)
