@@ -14,12 +14,12 @@ Dask collection is trained on. What a fit without a cluster does not ask for is 
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from maxmargin.cluster.lazily import by_partition, computed
 from maxmargin.cluster.rows import PartitionedRows, as_collection, is_collection, opened, plain
 from maxmargin.cluster.team import PartitionError, Traffic
+from maxmargin.late_imports import imported_late
 
 if TYPE_CHECKING:
     from maxmargin.cluster.backend import ClusterBackend
@@ -44,9 +44,4 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _MODULE_OF:
-        raise AttributeError(f"module 'maxmargin.cluster' has no attribute {name!r}")
-    value = getattr(import_module(f"maxmargin.cluster.{_MODULE_OF[name]}"), name)
-    globals()[name] = value
-    return value
+__getattr__ = imported_late(__name__, _MODULE_OF)

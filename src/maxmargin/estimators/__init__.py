@@ -6,8 +6,9 @@ scikit-learn's validation, the formulations, kernels and solvers. It never loops
 An estimator is imported when it is used for the first time, so that `from maxmargin import SVC` does not wait for the others.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from maxmargin.late_imports import imported_late
 
 if TYPE_CHECKING:
     from maxmargin.estimators.kernel_regression import KernelRegressor
@@ -31,12 +32,7 @@ _MODULE_OF = {
 __all__ = ["SVC", "SVR", "KernelRegressor", "LinearOneClassSVM", "LinearSVC", "LinearSVR", "NuSVC", "NuSVR", "OneClassSVM"]
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _MODULE_OF:
-        raise AttributeError(f"module 'maxmargin.estimators' has no attribute {name!r}")
-    value = getattr(import_module(f"maxmargin.estimators.{_MODULE_OF[name]}"), name)
-    globals()[name] = value
-    return value
+__getattr__ = imported_late(__name__, _MODULE_OF)
 
 
 def __dir__() -> list[str]:
