@@ -44,7 +44,7 @@ PROBLEMS = {("kernel", "native"): (200, 3500), ("kernel", "reference"): (80, 80)
 
 #: Linear problems with findings in the past: a plane that was lowered by more than tol allows; an optimum far below one rounding
 #: error of the losses of w = 0, but not of their squares, that was taken for zero; a gap of rounding above gap_tol.
-ONCE_FOUND = [(0, 35), (0, 163), (2, 180)]
+ONCE_FOUND = [(0, 35), (0, 163), (2, 180), (5, 153), (5, 367), (5, 742)]
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(40, 3))

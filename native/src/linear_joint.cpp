@@ -222,7 +222,7 @@ private:
                     sum += best_[a];
                     ++above;
                 }
-            if (above == count || above == 0) break;
+            if (above >= count || above == 0) break;  // rounding may lower the level, and let an entry back in
             count = above;
             level = (sum - cost) / above;
             if (above == 1) break;

@@ -90,6 +90,9 @@ def prove(run: LinearRun, rows: Rows | Columns, stop: Stop, control: Control, ma
         with control.clock_stopped():
             proof = certify(run.problem, rows, solution.weights, solution.beta)
         status = solution.status
+        ends = status is Status.STALLED or proof.meets(stop.tol, stop.gap_tol)
+        if ends and proof.primal < 2.0 * proof.gap and 0.0 < run.problem.value_of_zero < proof.gap:
+            return _at_zero(run, rows, stop, status)
         if proof.meets(stop.tol, stop.gap_tol):
             status = Status.CONVERGED if np.isfinite(stop.tol) else Status.GAP_REACHED
             break
@@ -101,6 +104,16 @@ def prove(run: LinearRun, rows: Rows | Columns, stop: Stop, control: Control, ma
             break
         del solution, proof  # they hold vectors over the samples, and the next ones come
     return LinearMachineResult(solution.beta, solution.weights, proof, status, run.rounds, run.passes, run.trace)
+
+
+def _at_zero(run: LinearRun, rows: Rows | Columns, stop: Stop, status: Status) -> LinearMachineResult:
+    """The machine w = 0, for a run that rounding has led to a point whose gap is larger than the losses of w = 0."""
+    beta, weights = run.problem.origin(rows.n_features)
+    proof = certify(run.problem, rows, weights, beta)
+    status = Status.STALLED if status.converged else status
+    if proof.meets(stop.tol, stop.gap_tol):
+        status = Status.CONVERGED if np.isfinite(stop.tol) else Status.GAP_REACHED
+    return LinearMachineResult(beta, weights, proof, status, run.rounds, run.passes, run.trace)
 
 
 def certify(problem: Problem, rows: Rows | Columns, weights: Array, beta: Array) -> Certificate:

@@ -39,6 +39,11 @@ class JointLinearProblem:
     def __len__(self) -> int:
         return len(self.own_class)
 
+    @property
+    def value_of_zero(self) -> float:
+        """The losses of the machine w = 0: one for each sample, times its cost."""
+        return float(self.cost.sum())
+
     def origin(self, n_features: int) -> tuple[Matrix, Matrix]:
         """The shares at which all weights are zero, and these weights: a row for each feature, then one for the bias if there is
         one; a column for each class."""
