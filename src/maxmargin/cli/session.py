@@ -340,10 +340,8 @@ def scores(machine: Any, predicted: NDArray[Any], y: NDArray[Any] | None) -> dic
     if is_regressor(machine):
         found = {"R2": float(r2_score(y, predicted))} if len(y) > 1 else {}
         return {**found, "MSE": float(mean_squared_error(y, predicted))}
-    return {
-        **found,
-        "accuracy": float(np.mean(predicted == y)),
-    }  # a label that the machine does not know is an error, of whatever type
+    # a label that the machine does not know is an error, of whatever type
+    return {**found, "accuracy": float(np.mean(predicted == y))}
 
 
 # --- cross-validate and search -------------------------------------------------------------------------------------------------

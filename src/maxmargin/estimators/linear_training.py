@@ -17,6 +17,7 @@ from maxmargin.formulations import JointLinearProblem, LinearProblem
 from maxmargin.linear_certificates import Evidence, certify_joint, certify_l1, certify_linear
 from maxmargin.solution import Status, Trace
 from maxmargin.solvers.linear import SMALL_JOINT_SOLVER, LinearRun
+from maxmargin.training import decide
 
 Array = NDArray[np.float64]
 Problem = LinearProblem | JointLinearProblem
@@ -94,7 +95,7 @@ def prove(run: LinearRun, rows: Rows | Columns, stop: Stop, control: Control, ma
         if ends and proof.primal < 2.0 * proof.gap and 0.0 < run.problem.value_of_zero < proof.gap:
             return _at_zero(run, rows, stop, status)
         if proof.meets(stop.tol, stop.gap_tol):
-            status = Status.CONVERGED if np.isfinite(stop.tol) else Status.GAP_REACHED
+            status = decide(status, proof, stop)
             break
         if not status.converged:
             break
@@ -110,10 +111,7 @@ def _at_zero(run: LinearRun, rows: Rows | Columns, stop: Stop, status: Status) -
     """The machine w = 0, for a run that rounding has led to a point whose gap is larger than the losses of w = 0."""
     beta, weights = run.problem.origin(rows.n_features)
     proof = certify(run.problem, rows, weights, beta)
-    status = Status.STALLED if status.converged else status
-    if proof.meets(stop.tol, stop.gap_tol):
-        status = Status.CONVERGED if np.isfinite(stop.tol) else Status.GAP_REACHED
-    return LinearMachineResult(beta, weights, proof, status, run.rounds, run.passes, run.trace)
+    return LinearMachineResult(beta, weights, proof, decide(status, proof, stop), run.rounds, run.passes, run.trace)
 
 
 def certify(problem: Problem, rows: Rows | Columns, weights: Array, beta: Array) -> Certificate:

@@ -89,7 +89,7 @@ def go_on(job: Job, solution: Solution, gradient: NDArray[np.float64]) -> Soluti
 def solve_as_linear(job: Job) -> Solution:
     """Solve a problem with a linear kernel by the solvers of linear machines. They take features of very different sizes better
     than pair steps do, because Newton's method does not depend on the scale of a feature."""
-    return _solve_one(Choice("linear", "", falls_short=True), replace(job, start=None), None, None)
+    return _solve_one(Choice("linear", "", hands_over=True), replace(job, start=None), None, None)
 
 
 def _solve_one(choice: Choice, job: Job, options: SolverOptions | None, order: NDArray[np.intp] | None) -> Solution:
@@ -104,7 +104,7 @@ def _solve_one(choice: Choice, job: Job, options: SolverOptions | None, order: N
         solution = replace(solution, beta=solution.beta[back], gradient=solution.gradient[back])
     else:
         solution = solver.solve(job, **told)
-    if solution.status.converged or not choice.falls_short or job.control.ended() is not None:
+    if solution.status.converged or not choice.hands_over or job.control.ended() is not None:
         return solution
     # in float64, as the solution is: float32 entries of large features would lead away from it
     further = go_on(replace(job, gram=job.gram.in_float64()), solution, solution.gradient)

@@ -91,14 +91,14 @@ class Situation:
 
 @dataclass(frozen=True)
 class Choice:
-    """The solver that runs, and why; whether the fast solver continues from its point if it falls short of the tolerance; whether
-    the solvers of linear machines are tried where it stalls; whether the kernel is K + 1, for an intercept that is a weight;
+    """The solver that runs, and why; whether it hands over to the fast solver if it falls short of the tolerance; whether the
+    solvers of linear machines are tried where it stalls; whether the kernel is K + 1, for an intercept that is a weight;
     whether the fast solver continues if the certificate contradicts the claim to have converged (a textbook solver that was asked
     for ends as its textbook says); and whether the solver sees the samples in the user's order."""
 
     name: str
     reason: str
-    falls_short: bool = False
+    hands_over: bool = False
     tries_linear: bool = False
     augments_kernel: bool = False
     continues: bool = False
@@ -138,7 +138,7 @@ def _automatic(situation: Situation) -> Choice:
             f"linear, the solvers of linear machines: {n} samples of {F:.4g} features are read some tens of times, and no kernel "
             "entry is computed; block-smo goes on where they fall short of tol"
         )
-        return Choice("linear", reason, falls_short=True, continues=True)
+        return Choice("linear", reason, hands_over=True, continues=True)
     advice = primal_or_dual(situation.n_samples, situation.n_features, situation.feature_dimension)
     stalled = " Where it stalls, the solvers of linear machines are tried." if linear else ""
     if advice.choice == "dual":
@@ -154,4 +154,4 @@ def _automatic(situation: Situation) -> Choice:
         reason = f"block-smo, a solver of the dual. Not lbfgs, a solver of the primal: {obstacle}.{stalled}"
         return Choice("block-smo", reason, tries_linear=linear, continues=True)
     reason = f"lbfgs, a solver of the primal; block-smo goes on where it falls short of tol. {advice.reason}"
-    return Choice("lbfgs", reason, falls_short=True, continues=True)
+    return Choice("lbfgs", reason, hands_over=True, continues=True)
