@@ -69,7 +69,8 @@ def _one_thread() -> dict[str, str]:
 
     threads = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
     memory = ("TARGET", "SPILL", "PAUSE")  # a worker near its limit neither writes to disk nor waits: its peak is to be seen
-    return {**os.environ, **threads, **{f"DASK_DISTRIBUTED__WORKER__MEMORY__{what}": "False" for what in memory}}
+    trim = {"MALLOC_TRIM_THRESHOLD_": "65536"}  # as Dask's nannies, which would start a killed worker again, set it
+    return {**os.environ, **threads, **trim, **{f"DASK_DISTRIBUTED__WORKER__MEMORY__{what}": "False" for what in memory}}
 
 
 def _load_library() -> None:

@@ -53,6 +53,8 @@ class Gram(ABC):
     largest_pool: int = 0
     #: Whether entries are so expensive that every pool is to be stored.
     expensive: bool = False
+    #: The most members of a working set for whose samples there is memory; only samples that have to be fetched need any.
+    most_members: float = np.inf
 
     @abstractmethod
     def __len__(self) -> int: ...
@@ -128,7 +130,7 @@ class WrappedGram(Gram):
     def __init__(self, inner: Gram) -> None:
         self.inner = inner
         self.dtype, self.kernel = inner.dtype, inner.kernel
-        self.largest_pool, self.expensive = inner.largest_pool, inner.expensive
+        self.largest_pool, self.expensive, self.most_members = inner.largest_pool, inner.expensive, inner.most_members
 
     def __len__(self) -> int:
         return len(self.inner)

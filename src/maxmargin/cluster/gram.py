@@ -7,10 +7,8 @@ over its own support vectors.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from copy import copy
 from functools import cached_property
-from math import fsum
 from typing import Any
 
 import numpy as np
@@ -18,11 +16,10 @@ from numpy.typing import NDArray
 
 from maxmargin.backends.native import NativeBackend
 from maxmargin.backends.native.gram import NativeGram
-from maxmargin.cluster.piece import Arrangement
+from maxmargin.cluster.piece import Arrangement, added
 from maxmargin.cluster.samples import PartitionedSamples
 from maxmargin.gram import ExactSums, Gram
 from maxmargin.kernels import Kernel
-from maxmargin.rounding import UNIT_ROUNDOFF
 from maxmargin.samples import make_samples
 
 Vector = NDArray[np.float64]
@@ -30,6 +27,7 @@ Matrix = NDArray[np.float64]
 Indices = NDArray[np.int32]
 
 ROWS_TO_JUDGE = 64  # rows by which the cost of a kernel entry is judged
+FEWEST_MEMBERS = 256  # of a working set, however little memory there is for their rows
 
 
 class ClusterGram(Gram):
@@ -40,6 +38,7 @@ class ClusterGram(Gram):
         self._edges = segments
         self.rows = samples.X
         self.rows.budget = cache_bytes // 2  # one half for rows, the other for a pool
+        self.most_members = max(FEWEST_MEMBERS, cache_bytes // (samples.dtype.itemsize * max(1, samples.n_terms)))
         few = np.arange(min(ROWS_TO_JUDGE, len(samples)), dtype=np.int32)
         self._last: Gram | None = None  # the matrix that was computed here last, whose memory the next one uses again
         self.largest_pool = self._matrix_of(few, cache_bytes).largest_pool
@@ -122,12 +121,12 @@ class ClusterGram(Gram):
         if here:
             places = [(self.kernel, centre, split[p][1]) for p in among]
             parts = [answers for _, answers in ask("exact_sums_here", support, weights, places, among)]
-            for p, found in zip(among, map(_added, zip(*parts, strict=True)), strict=True):
+            for p, found in zip(among, map(added, zip(*parts, strict=True)), strict=True):
                 values[:, split[p][0]], errors[:, split[p][0]], offset = found
         else:
             told = [(self.kernel, centre, split[p][1], np.ascontiguousarray(weights[:, split[p][0]])) for p in among]
             for some, answers in ask("exact_sums_of_mine", queries, None, told, among):
-                values[:, some], errors[:, some], offset = _added(answers)
+                values[:, some], errors[:, some], offset = added(answers)
         return ExactSums(values, errors, offset)
 
     def restrict(self, segments: tuple[int, ...]) -> ClusterGram:
@@ -145,16 +144,3 @@ class ClusterGram(Gram):
 
     def release(self) -> None:
         """Nothing to do: the rows that were fetched serve all machines."""
-
-
-def _added(parts: Sequence[ExactSums]) -> ExactSums:
-    """The sum of sums over parts of the support vectors; its additions round once more."""
-    if len(parts) == 1:
-        return parts[0]
-    values, errors = np.zeros((2, *parts[0].values.shape))
-    for part in parts:
-        values += part.values
-        errors += part.error + len(parts) * UNIT_ROUNDOFF * np.abs(part.values)
-    offsets = [number for part in parts for number in part.offset]
-    offset = fsum(offsets)
-    return ExactSums(values, errors, (offset, fsum([*offsets, -offset])))

@@ -50,9 +50,17 @@ class KeptRows:
         if not len(self._numbers) or (self._numbers[at] != rows).any():
             raise MissingRowsError(f"{len(self.missing(rows))} of {len(rows)} rows are not here")
         chunks, places = self._where[:, at]
-        own = [np.flatnonzero(chunks == chunk) for chunk in np.unique(chunks)]
-        parts = [self._chunks[int(chunks[some[0]])][places[some]] for some in own]
-        return parts[0] if len(parts) == 1 else stacked(parts)[np.argsort(np.concatenate(own))]
+        own = {int(chunk): np.flatnonzero(chunks == chunk) for chunk in np.unique(chunks)}
+        parts = (self._chunks[chunk][places[some]] for chunk, some in own.items())
+        if len(own) == 1:
+            return next(parts)
+        first = next(iter(self._chunks.values()))
+        if sp.issparse(first):
+            return stacked(list(parts))[np.argsort(np.concatenate(list(own.values())))]
+        taken = np.empty((len(rows), first.shape[1]), first.dtype)  # rows may be wide: no second copy of all
+        for some, part in zip(own.values(), parts, strict=True):
+            taken[some] = part
+        return taken
 
     def drop(self, budget: float) -> None:
         """Drop the oldest chunks until the others fit into a budget of bytes."""

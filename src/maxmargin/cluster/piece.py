@@ -5,7 +5,9 @@ A question (`team`) is a method of `Piece`. Those that change the point raise it
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import fsum
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,6 +22,7 @@ from maxmargin.cluster.kept import KeptRows, Message, stacked
 from maxmargin.formulations import DualProblem, Sums
 from maxmargin.gram import ExactSums, sums_by_blocks
 from maxmargin.kernels import Kernel
+from maxmargin.rounding import UNIT_ROUNDOFF
 from maxmargin.samples import CsrSamples, Samples, make_samples
 
 Vector = NDArray[np.float64]
@@ -27,7 +30,7 @@ Matrix = NDArray[np.float64]
 Indices = NDArray[np.int32]
 
 LONGEST_SKETCH = 512  # values that stand for the gradients of the free variables of a group
-BYTES_AT_ONCE = 32_000_000  # of the rows whose exact kernel sums are computed together
+BYTES_AT_ONCE = 8_000_000  # of the rows of which a copy is made at a time
 DOUBLE = np.dtype(np.float64)
 
 
@@ -119,9 +122,12 @@ class Piece:
                 float(of_each @ deviations) - zeros * mean,
                 float(of_each @ deviations**2) + zeros * mean**2,
             )
-        deviations = np.subtract(block, mean, dtype=np.float64)
-        linear = float(weights @ deviations.sum(axis=1))
-        return float(weights.sum()), linear, float(weights @ np.square(deviations, out=deviations).sum(axis=1))
+        linear = square = 0.0
+        for some in _at_once(block, len(block)):
+            deviations = np.subtract(block[some], mean, dtype=np.float64)
+            linear += float(weights[some] @ deviations.sum(axis=1))
+            square += float(weights[some] @ np.square(deviations, out=deviations).sum(axis=1))
+        return float(weights.sum()), linear, square
 
     def diagonal(self, kernel: Kernel, chosen: Indices, centre: Vector | None) -> Vector:
         return self._samples(chosen, centre).diagonal(kernel)
@@ -134,13 +140,20 @@ class Piece:
     def exact_sums_here(self, told: tuple[Message, Matrix], kernel: Kernel, centre: Vector | None, at: Indices) -> ExactSums:
         """The exact sums over all support vectors, whose rows are the message, at the rows `at`."""
         message, weights = told
-        return exact_sums(kernel, centre, message.read(self._kept), weights, self.block[at])
+        return exact_sums(kernel, centre, message.read(self._kept), weights, self.block, at)
 
     def exact_sums_of_mine(
         self, told: tuple[Message, None], kernel: Kernel, centre: Vector | None, support: Indices, weights: Matrix
     ) -> ExactSums:
         """The exact sums over the support vectors that are here, at the rows of the message."""
-        return exact_sums(kernel, centre, self.block[support], weights, told[0].read(self._kept))
+        queries = told[0].read(self._kept)
+        everything = np.arange(queries.shape[0])
+        return added(
+            [
+                exact_sums(kernel, centre, self.block[support[some]], weights[:, some], queries, everything)
+                for some in _at_once(self.block, len(support))
+            ]
+        )
 
     def _samples(self, chosen: Indices, centre: Vector | None) -> Samples:
         return make_samples(self.block).take(chosen).around(centre)
@@ -280,13 +293,21 @@ class _Columns:
         return np.asarray(sums[0])
 
 
-def exact_sums(kernel: Kernel, centre: Vector | None, support: Any, weights: Matrix, queries: Any) -> ExactSums:
-    """The exact sums over some rows at others, as a kernel matrix over both computes them, some queries at a time."""
+def _at_once(block: Any, n_rows: int) -> Iterator[slice]:
+    """Cut a number of rows of a block, dense or not, into parts of limited size."""
+    height = max(1, BYTES_AT_ONCE // (8 * max(1, block.shape[1])))
+    return (slice(start, start + height) for start in range(0, n_rows, height))
+
+
+def exact_sums(
+    kernel: Kernel, centre: Vector | None, support: Any, weights: Matrix, block: Any, at: NDArray[np.integer]
+) -> ExactSums:
+    """The exact sums over some rows at the rows `at` of a block, as a kernel matrix over both computes them, some of them at a
+    time."""
     backend, n = NativeBackend(), support.shape[0]
-    at_once = max(1, BYTES_AT_ONCE // (8 * support.shape[1]))
     parts = []
-    for start in range(0, queries.shape[0], at_once):
-        some = queries[start : start + at_once]
+    for chosen in _at_once(block, len(at)):
+        some = block[at[chosen]]
         samples = make_samples(stacked([support, some])).around(centre)
         n_all = n + some.shape[0]
         gram = backend.gram(kernel, samples, DOUBLE, 0, (0, n_all))
@@ -299,6 +320,19 @@ def exact_sums(kernel: Kernel, centre: Vector | None, support: Any, weights: Mat
         return ExactSums(nothing, nothing)
     values, errors = (np.concatenate(columns, axis=1) for columns in list(zip(*parts, strict=True))[:2])
     return ExactSums(values, errors, parts[0].offset)
+
+
+def added(parts: Sequence[ExactSums]) -> ExactSums:
+    """The sum of sums over parts of the support vectors; its additions round once more."""
+    if len(parts) == 1:
+        return parts[0]
+    values, errors = np.zeros((2, *parts[0].values.shape))
+    for part in parts:
+        values += part.values
+        errors += part.error + len(parts) * UNIT_ROUNDOFF * np.abs(part.values)
+    offsets = [number for part in parts for number in part.offset]
+    offset = fsum(offsets)
+    return ExactSums(values, errors, (offset, fsum([*offsets, -offset])))
 
 
 def _extreme(gradient: Vector, group: slice, may_move: NDArray[np.bool_], pick: Any) -> tuple[float, int] | None:

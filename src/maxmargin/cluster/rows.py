@@ -19,7 +19,7 @@ from maxmargin.samples import Samples
 
 Indices = NDArray[np.int32]
 
-BYTES_OF_MESSAGE = 32_000_000  # of rows that are sent to the workers together
+BYTES_OF_MESSAGE = 16_000_000  # of rows that are sent to the workers together
 
 
 class PartitionedRows:

@@ -287,7 +287,9 @@ class _Run:
         )
 
     def _affordable(self, size: int) -> int:
-        """The given size of a working set, or a smaller one whose kernel matrix can be computed in the remaining time."""
+        """The given size of a working set, or a smaller one: there must be memory for its samples, and time for its kernel
+        matrix."""
+        size = int(min(size, self.point.gram.most_members))
         if not self.control.limits_seconds:
             return size
         if self._entry_seconds is None:

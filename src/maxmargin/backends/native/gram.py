@@ -96,17 +96,20 @@ class NativeGram(Gram):
         self._edges = segments
         self._chosen = tuple(range(len(segments) - 1))
         self._members: Indices | None = None  # the variables as rows of the compiled matrix; None: all of them, in order
-        single = self.dtype == np.float32
         cost, half = _entry_cost(samples), cache_bytes // 2  # one half for rows, the other for a pool
-        kept = half if cost > CHEAP_ENTRY else 0
+        self._bytes_of_rows = half if cost > CHEAP_ENTRY else 0
         self.largest_pool = int((half / self.dtype.itemsize) ** 0.5) if cost > CHEAP_IN_POOL else 0
         self.expensive = cost > EXPENSIVE_IN_POOL
-        self.compiled = (core.Gram32 if single else core.Gram64)(
-            compiled_kernel(kernel), pack(samples, self.dtype, centre_for(kernel, samples, self.dtype)), list(segments), kept
-        )
-        kind = core.Tile32 if single else core.Tile64
+        kind = core.Tile32 if self.dtype == np.float32 else core.Tile64
         self._tile: Any = kind()
         self._pool: Any = kind()
+
+    @cached_property
+    def compiled(self) -> Any:
+        """The compiled matrix, with a copy of the samples that only solvers need: exact sums do without."""
+        packed = pack(self._packed, self.dtype, centre_for(self.kernel, self._packed, self.dtype))
+        make = core.Gram32 if self.dtype == np.float32 else core.Gram64
+        return make(compiled_kernel(self.kernel), packed, list(self._edges), self._bytes_of_rows)
 
     def reuse(self, other: NativeGram) -> None:
         """Take over the memory that another matrix, of the same arithmetic, has for tiles and pools."""
@@ -194,7 +197,7 @@ class NativeGram(Gram):
 
     def restrict(self, segments: tuple[int, ...]) -> NativeGram:
         part = object.__new__(NativeGram)  # several times faster than copy(self)
-        vars(part).update(vars(self))
+        vars(part).update(vars(self), compiled=self.compiled)
         vars(part).pop("samples", None)
         part._chosen = segments
         part._members = np.concatenate([np.arange(self._edges[s], self._edges[s + 1], dtype=np.int32) for s in segments])
