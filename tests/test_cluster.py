@@ -31,8 +31,10 @@ from maxmargin import (
     audit,
 )
 from maxmargin.backends.base import InnerSolver
-from maxmargin.cluster import passes, team
+from maxmargin.cluster import gram as cluster_gram
+from maxmargin.cluster import passes, piece, team
 from maxmargin.cluster import rows as rows_of_cluster
+from maxmargin.cluster.gram import ClusterGram
 from maxmargin.cluster.kept import KeptRows, Message, MissingRowsError
 from maxmargin.cluster.piece import Arrangement, Piece
 from maxmargin.cluster.rows import load_partition
@@ -317,6 +319,7 @@ def test_messages_of_limited_size(client, monkeypatch, kernel):
     X, score = data()
     y = score > 0.0
     monkeypatch.setattr(rows_of_cluster, "BYTES_OF_MESSAGE", 50 * 8 * 5)
+    monkeypatch.setattr(piece, "BYTES_AT_ONCE", 20 * 8 * 5)
     there = SVC(C=2.0, kernel=kernel, gap_tol=1e-5).fit(parted(X + 1.0, 3), y)
     require_equal(SVC(C=2.0, kernel=kernel, gap_tol=1e-5).fit(X + 1.0, y), there, X + 1.0)
 
@@ -326,6 +329,16 @@ def test_rows_are_not_kept_beyond_the_budget(client):
     y = score > 0.0
     there = SVC(C=2.0, cache_size=0.002).fit(parted(X, 3), parted(y, 3))
     require_equal(SVC(C=2.0).fit(X, y), there, X)
+
+
+def test_a_working_set_is_no_larger_than_there_is_memory_for_its_rows(client, monkeypatch):
+    X, score = data(n=3 * N)
+    y, sizes, subset = score > 0.0, [], ClusterGram.subset
+    monkeypatch.setattr(cluster_gram, "FEWEST_MEMBERS", 50)
+    monkeypatch.setattr(ClusterGram, "subset", lambda gram, members: sizes.append(len(members)) or subset(gram, members))
+    there = SVC(C=2.0, cache_size=100 * 8 * 5 / 1e6).fit(parted(X, 3), parted(y, 3))
+    require_equal(SVC(C=2.0).fit(X, y), there, X)
+    assert 0 < max(sizes) <= 102  # the most violating pair besides
 
 
 def test_a_piece_that_dask_writes_to_disk_is_the_same_afterwards():
