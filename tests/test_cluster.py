@@ -545,6 +545,22 @@ def test_a_worker_that_dies_with_its_answers_changes_no_result(mortal_workers, m
     require_equal(SVC(C=3.0, gap_tol=1e-5).fit(X, y), there, X)
 
 
+def test_a_worker_whose_death_the_scheduler_has_noticed_changes_no_result(mortal_workers, monkeypatch):
+    """A message to a worker that the scheduler no longer knows."""
+    X, score = data()
+    y = score > 0.0
+    monkeypatch.setattr(team, "SMALL_MESSAGE", 0)
+    with a_worker_killed_in(1, mortal_workers) as (client, address, kill):
+
+        def kill_and_wait(progress):
+            kill(progress)
+            while progress.iteration == 1 and address in client.scheduler_info(n_workers=-1)["workers"]:
+                time.sleep(0.01)
+
+        there = SVC(C=3.0, gap_tol=1e-5, callbacks=[kill_and_wait]).fit(parted(X, 8), parted(y, 8))
+    require_equal(SVC(C=3.0, gap_tol=1e-5).fit(X, y), there, X)
+
+
 def test_a_worker_that_dies_changes_no_linear_machine(mortal_workers):
     """Dask computes the rows and the duals again: the same numbers, bit for bit."""
     X, score = data()

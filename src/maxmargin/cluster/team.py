@@ -200,7 +200,10 @@ class Team:
         self.traffic.count(self.traffic.sent, verb, size * len(homes))
         if size <= SMALL_MESSAGE:
             return message
-        return self.client.scatter([message], workers=list(homes), broadcast=True, hash=False)[0]
+        try:
+            return self.client.scatter([message], workers=list(homes), broadcast=True, hash=False)[0]
+        except KeyError as unknown:  # the scheduler has noticed before us that a worker is gone
+            raise ConnectionError(f"the worker {unknown} is gone") from unknown
 
 
 def require_not_lost(partitions: Mapping[int, Any]) -> None:
