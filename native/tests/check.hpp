@@ -28,5 +28,6 @@ void test_linear_sums();
 void test_deadline();
 void test_linear();
 void test_team();
+void test_memory();
 
 }  // namespace tests
