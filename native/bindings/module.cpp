@@ -346,40 +346,41 @@ NB_MODULE(_native, module) {
         exact_sums(kernel, support, queries, weights.data(), static_cast<int>(weights.shape(0)), sums.data());
     });
     // a row of the boxes, of beta, of the gradients and of the terms for each problem
-    module.def("solve_chain",
-               [](Matrix<const double> matrix, Vector<const std::int32_t> members, Vector<const double> linear, bool coupled,
-                  double tol, double gap_tol, double largest, double rounding, Rows<const double> lower, Rows<const double> upper,
-                  Rows<double> beta, Rows<double> gradients, Rows<double> terms, double seconds) {
-                   const auto size = static_cast<std::int64_t>(linear.shape(0));
-                   const bool whole = static_cast<std::int64_t>(matrix.shape(0)) == size &&
-                                      matrix.stride(0) == in_chunks(static_cast<int>(size));
-                   const Chain chain{matrix.data(),
-                                     matrix.stride(0),
-                                     whole ? nullptr : members.data(),
-                                     static_cast<int>(size),
-                                     linear.data(),
-                                     coupled,
-                                     tol,
-                                     gap_tol,
-                                     largest,
-                                     rounding};
-                   std::vector<Link> links;
-                   for (std::int64_t k = 0; k < static_cast<std::int64_t>(lower.shape(0)); ++k)
-                       links.push_back({lower.data() + k * size,
-                                        upper.data() + k * size,
-                                        beta.data() + k * size,
-                                        gradients.data() + k * size,
-                                        terms.data() + k * size,
-                                        {}});
-                   int solved = 0;
-                   {
-                       nb::gil_scoped_release release;
-                       solved = solve_chain(chain, links, Deadline(seconds));
-                   }
-                   nb::list results;
-                   for (int k = 0; k < solved; ++k) results.append(nb::make_tuple(links[k].steps, as_tuple(links[k].proof)));
-                   return results;
-               });
+    module.def("solve_chain", [](Matrix<const double> matrix, Matrix<const float> rounded, Vector<const std::int32_t> members,
+                                 Vector<const double> linear, bool coupled, double tol, double gap_tol, double largest,
+                                 double rounding, Rows<const double> lower, Rows<const double> upper, Rows<double> beta,
+                                 Rows<double> gradients, Rows<double> terms, double seconds) {
+        const auto size = static_cast<std::int64_t>(linear.shape(0));
+        const bool whole =
+            static_cast<std::int64_t>(matrix.shape(0)) == size && matrix.stride(0) == in_chunks(static_cast<int>(size));
+        const Chain chain{matrix.data(),
+                          whole && rounded.stride(0) == matrix.stride(0) ? rounded.data() : nullptr,
+                          matrix.stride(0),
+                          whole ? nullptr : members.data(),
+                          static_cast<int>(size),
+                          linear.data(),
+                          coupled,
+                          tol,
+                          gap_tol,
+                          largest,
+                          rounding};
+        std::vector<Link> links;
+        for (std::int64_t k = 0; k < static_cast<std::int64_t>(lower.shape(0)); ++k)
+            links.push_back({lower.data() + k * size,
+                             upper.data() + k * size,
+                             beta.data() + k * size,
+                             gradients.data() + k * size,
+                             terms.data() + k * size,
+                             {}});
+        int solved = 0;
+        {
+            nb::gil_scoped_release release;
+            solved = solve_chain(chain, links, Deadline(seconds));
+        }
+        nb::list results;
+        for (int k = 0; k < solved; ++k) results.append(nb::make_tuple(links[k].steps, as_tuple(links[k].proof)));
+        return results;
+    });
     // members, vectors and terms of all points one after the other; point i ends at ends[i]
     module.def("prove_each", [](const Kernel& kernel, const Samples<double>& samples, double unit, double constant,
                                 Vector<const double> sizes, Vector<const double> of_products, Vector<const double> of_centre,

@@ -15,6 +15,10 @@ constexpr double unit_roundoff = std::numeric_limits<double>::epsilon() / 2;
 constexpr double off_balance = 1e-14;  // a sum of duals off by less, relative to their sizes, is a rounding error
 constexpr int most_tightenings = 8;    // times that tol is lowered because the gap is too large
 constexpr long steps_at_once = 150'000;
+constexpr double rounded_entry = 0x1p-24;  // relative error of an entry in float32
+constexpr double most_rounding = 20.0;     // an error of gradients by float32 entries, in units of tol, up to which these help
+constexpr double above_rounding = 2.0;     // least violation to reach with such entries, in units of that error
+constexpr double reserve = 0.9;            // share of tol to reach with such entries, because they are rounded
 // As in src/maxmargin/control.py: a tighter tolerance aims at this share of gap_tol, and no reduction is stronger than the
 // second.
 constexpr double target_share = 0.3, least_reduction = 0.01;
@@ -37,8 +41,9 @@ void balance(const Link& link, double* beta, const std::vector<double>& distance
 }
 
 // A start from the solution of the problem before, which has another box (`DualProblem.carry_over`): if most of the weight is at
-// the bounds, the whole solution grows with the box; else only the variables at a bound move with it.
-void carry_over(const Chain& chain, const Link& before, const Link& link) {
+// the bounds, the whole solution grows with the box; else only the variables at a bound move with it. Returns the factor on the
+// others.
+double carry_over(const Chain& chain, const Link& before, const Link& link) {
     double old = 0.0, now = 0.0, bound = 0.0, free = 0.0;
     std::vector<char> at_bound(chain.size);
     for (int i = 0; i < chain.size; ++i) {
@@ -47,46 +52,102 @@ void carry_over(const Chain& chain, const Link& before, const Link& link) {
         at_bound[i] = before.beta[i] == before.lower[i] || before.beta[i] == before.upper[i];
         (at_bound[i] ? bound : free) += std::abs(before.beta[i]);
     }
-    const double growth = old > 0.0 ? now / old : 1.0, of_free = bound >= free ? growth : 1.0;
+    const double growth = old > 0.0 && std::isfinite(now / old) ? now / old : 1.0, of_free = bound >= free ? growth : 1.0;
     std::vector<double> distance(chain.size);
     for (int i = 0; i < chain.size; ++i) {
         link.beta[i] = std::clamp((at_bound[i] ? growth : of_free) * before.beta[i], link.lower[i], link.upper[i]);
         distance[i] = std::abs(before.gradient[i] - before.proof.level);
     }
     if (chain.coupled) balance(link, link.beta, distance);
+    return of_free;
 }
 
-// The gradient at a point, from the matrix; returns a bound on the error of its entries.
-double compute_gradient(const Chain& chain, const double* beta, double* gradient) {
-    std::vector<std::int32_t> rows;
-    std::vector<double> weights, sums(chain.size);
-    double size = 0.0;
-    for (int i = 0; i < chain.size; ++i)
-        if (beta[i] != 0.0) rows.push_back(i), weights.push_back(beta[i]), size += std::abs(beta[i]);
+// The sums of the rows of the matrix over some variables, with their weights.
+std::vector<double> row_sums(const Chain& chain, const std::vector<std::int32_t>& rows, const std::vector<double>& weights) {
+    std::vector<double> sums(chain.size);
     accumulate_from(chain.matrix, chain.stride, rows.data(), weights.data(), static_cast<std::int64_t>(rows.size()), 0,
                     chain.size, sums.data());
-    for (int i = 0; i < chain.size; ++i) gradient[i] = sums[i] + chain.linear[i];
-    return (chain.rounding + static_cast<double>(rows.size()) * unit_roundoff) * chain.largest * size;
+    return sums;
 }
 
-// Whether the problem was solved: its certificate has reached the tolerances.
-bool solve(const Chain& chain, const Tile<double>& tile, Link& link, const Deadline& deadline) {
+// The duals that are not zero.
+struct Support {
+    Support(const double* beta, int size) {
+        for (int i = 0; i < size; ++i)
+            if (beta[i] != 0.0) rows.push_back(i), weights.push_back(beta[i]), sum += std::abs(beta[i]);
+    }
+    std::vector<std::int32_t> rows;
+    std::vector<double> weights;
+    double sum = 0.0;  // of their sizes
+};
+
+// The gradient at a point, from the matrix.
+void compute_gradient(const Chain& chain, const double* beta, double* gradient) {
+    const Support support(beta, chain.size);
+    const std::vector<double> sums = row_sums(chain, support.rows, support.weights);
+    for (int i = 0; i < chain.size; ++i) gradient[i] = sums[i] + chain.linear[i];
+}
+
+// The certificate of a point, from the matrix. The gradient of the solver counts as a claim.
+Proof certify(const Chain& chain, const Link& link) {
+    const Support support(link.beta, chain.size);
+    const double off = (chain.rounding + static_cast<double>(support.rows.size()) * unit_roundoff) * chain.largest * support.sum;
+    const ClaimedPoint point{nullptr,   chain.size,    chain.linear,  link.lower, link.upper,
+                             link.beta, link.gradient, chain.coupled, link.terms};
+    return prove(point, [&](const std::vector<int>& at, double* gradient, double* error) {
+        std::vector<double> sums;
+        if (at.size() < support.rows.size()) {  // rows of these variables, else rows of the support vectors
+            sums.resize(at.size());
+            const std::vector<std::int32_t> rows(at.begin(), at.end());
+            products_from(chain.matrix, chain.stride, rows.data(), static_cast<std::int64_t>(rows.size()), link.beta, chain.size,
+                          sums.data());
+        } else {
+            const std::vector<double> all = row_sums(chain, support.rows, support.weights);
+            for (int i : at) sums.push_back(all[i]);
+        }
+        for (std::size_t k = 0; k < at.size(); ++k) gradient[at[k]] = sums[k] + chain.linear[at[k]], error[at[k]] = off;
+    });
+}
+
+// The gradient at the start of a problem, from that of the solution before: the start is close to r times that solution.
+void carry_gradient_over(const Chain& chain, const Link& before, double r, const Link& link) {
+    std::vector<std::int32_t> rows;
+    std::vector<double> changes;
+    for (int i = 0; i < chain.size; ++i)
+        if (const double change = link.beta[i] - r * before.beta[i]; change != 0.0) rows.push_back(i), changes.push_back(change);
+    const std::vector<double> sums = row_sums(chain, rows, changes);
+    for (int i = 0; i < chain.size; ++i)
+        link.gradient[i] = chain.linear[i] + r * (before.gradient[i] - chain.linear[i]) + sums[i];
+}
+
+template <class T>
+TileResult minimise(const Chain& chain, const Tile<T>& tile, const Link& link, double tol, const Deadline& deadline) {
     const std::vector<int> edges = chain.coupled ? std::vector<int>{0, chain.size} : std::vector<int>{};
-    const ClaimedPoint point{nullptr,   chain.size, chain.linear,  link.lower, link.upper,
-                             link.beta, nullptr,    chain.coupled, link.terms};
-    std::vector<double> error(chain.size);
-    compute_gradient(chain, link.beta, link.gradient);
+    TileProblem<T> problem{tile, link.lower, link.upper, link.beta, link.gradient, edges, tol, steps_at_once, deadline};
+    return loops<T>().solve_tile(problem);
+}
+
+// By how much float32 entries, which are off independently of each other, put the gradient off.
+double rounding_in_float32(const Chain& chain, const double* beta) {
+    return rounded_entry * chain.largest * std::sqrt(std::inner_product(beta, beta + chain.size, beta, 0.0));
+}
+
+// Whether the problem was solved: its certificate has reached the tolerances. The gradient is that of the start.
+bool solve(const Chain& chain, const Tile<double>& tile, const Tile<float>& rounded, Link& link, const Deadline& deadline) {
     double tol = chain.tol;
     for (int turn = 0; turn < most_tightenings && !deadline.passed(); ++turn) {
-        TileProblem<double> problem{tile, link.lower, link.upper, link.beta, link.gradient, edges, tol, steps_at_once, deadline};
-        const TileResult result = loops<double>().solve_tile(problem);
+        const double off = rounding_in_float32(chain, link.beta);
+        const bool in_float32 = turn == 0 && chain.rounded && off <= most_rounding * tol;
+        const TileResult result = in_float32
+                                      ? minimise(chain, rounded, link, std::max(reserve * tol, above_rounding * off), deadline)
+                                      : minimise(chain, tile, link, tol, deadline);
         link.steps += result.steps;
-        std::fill(error.begin(), error.end(), compute_gradient(chain, link.beta, link.gradient));
-        link.proof = prove(point, link.gradient, error.data());
+        link.proof = certify(chain, link);
         const double size = std::max(std::abs(link.proof.dual + link.proof.gap), std::abs(link.proof.dual));
         const double relative_gap = link.proof.gap / std::max(size, std::numeric_limits<double>::min());
         if (link.proof.violation <= chain.tol && relative_gap <= chain.gap_tol) return true;
         if (result.steps == 0 && turn > 0) return false;
+        compute_gradient(chain, link.beta, link.gradient);
         if (link.proof.violation <= tol)
             tol = std::min(tol, link.proof.violation) *
                   std::clamp(target_share * chain.gap_tol / relative_gap, least_reduction, target_share);
@@ -98,20 +159,26 @@ bool solve(const Chain& chain, const Tile<double>& tile, Link& link, const Deadl
 
 int solve_chain(const Chain& whole, std::vector<Link>& links, const Deadline& deadline) {
     Tile<double> tile;
+    Tile<float> rounded;
     Chain chain = whole;
     if (!whole.members) {
         tile.make_view(whole.matrix, whole.size);
+        rounded.make_view(whole.rounded, whole.size);
     } else {
         fill_tile_from(whole.matrix, whole.stride, whole.members, whole.size, tile);
         chain.matrix = tile.row(0);
         chain.stride = tile.stride();
+        chain.rounded = nullptr;
     }
     for (std::size_t k = 0; k < links.size(); ++k) {
-        if (k > 0)
-            carry_over(chain, links[k - 1], links[k]);
-        else
+        if (k > 0) {
+            const double r = carry_over(chain, links[k - 1], links[k]);
+            carry_gradient_over(chain, links[k - 1], r, links[k]);
+        } else {
             std::fill_n(links[k].beta, chain.size, 0.0);
-        if (!solve(chain, tile, links[k], deadline)) return static_cast<int>(k);
+            std::copy_n(chain.linear, chain.size, links[k].gradient);
+        }
+        if (!solve(chain, tile, rounded, links[k], deadline)) return static_cast<int>(k);
     }
     return static_cast<int>(links.size());
 }

@@ -68,15 +68,13 @@ double best_level(const ClaimedPoint& point, const double* gradient) {
     return 0.5 * (gradient[between[first]] + gradient[between[last]]);
 }
 
-// The gradient of one point, from the samples alone.
+// The gradient of a point: computed everywhere, or, if there is a claim, where it matters.
 class Recomputed {
 public:
-    Recomputed(const Kernel& kernel, const Samples<double>& samples, const SumErrors& errors, const ClaimedPoint& point)
-        : values(point.size), error(point.size), kernel_(kernel), samples_(samples), errors_(errors), point_(point) {
-        for (int i = 0; i < point.size; ++i)
-            if (point.beta[i] != 0.0) rows_.push_back(point.members[i]), weights_.push_back(point.beta[i]);
-        const bool few = static_cast<std::int64_t>(point.size) * static_cast<std::int64_t>(rows_.size()) <= few_entries;
-        if (point.claim && !few)
+    Recomputed(const ClaimedPoint& point, const Recompute& compute)
+        : values(point.size), error(point.size), point_(point), compute_(compute) {
+        const auto n_support = point.size - std::count(point.beta, point.beta + point.size, 0.0);
+        if (point.claim && point.size * n_support > few_entries)
             where_it_matters();
         else
             everywhere();
@@ -125,6 +123,24 @@ private:
     }
 
     void compute(const std::vector<int>& at) {
+        compute_(at, values.data(), error.data());
+        checked += static_cast<int>(at.size());
+    }
+
+    const ClaimedPoint& point_;
+    const Recompute& compute_;
+};
+
+// Gradients from the samples alone.
+class FromSamples {
+public:
+    FromSamples(const Kernel& kernel, const Samples<double>& samples, const SumErrors& errors, const ClaimedPoint& point)
+        : kernel_(kernel), samples_(samples), errors_(errors), point_(point) {
+        for (int i = 0; i < point.size; ++i)
+            if (point.beta[i] != 0.0) rows_.push_back(point.members[i]), weights_.push_back(point.beta[i]);
+    }
+
+    void operator()(const std::vector<int>& at, double* values, double* error) const {
         std::vector<std::int32_t> members(at.size());
         for (std::size_t k = 0; k < at.size(); ++k) members[k] = point_.members[at[k]];
         const Samples<double> support(samples_, rows_.data(), static_cast<std::int64_t>(rows_.size()));
@@ -141,9 +157,9 @@ private:
             if (errors_.of_centre) off += std::min(centre, total * errors_.of_centre[members[k]]);
             values[at[k]] = sums[k] + point_.linear[at[k]];
         }
-        checked += static_cast<int>(at.size());
     }
 
+private:
     // The sum of |beta_s| times the number of each sample.
     double weighted(const double* numbers, double otherwise) const {
         double sum = 0.0;
@@ -159,9 +175,8 @@ private:
     std::vector<double> weights_;     // these duals
 };
 
-}  // namespace
-
-Proof prove(const ClaimedPoint& point, const double* gradient, const double* error) {
+// The certificate of a point, given its gradient and a bound on the error of each entry.
+Proof prove_with(const ClaimedPoint& point, const double* gradient, const double* error) {
     Proof proof;
     proof.checked = point.size;
     if (point.coupled) proof.level = best_level(point, gradient);
@@ -191,6 +206,16 @@ Proof prove(const ClaimedPoint& point, const double* gradient, const double* err
     return proof;
 }
 
+}  // namespace
+
+Proof prove(const ClaimedPoint& point, const Recompute& compute) {
+    const Recomputed gradient(point, compute);
+    Proof proof = prove_with(point, gradient.values.data(), gradient.error.data());
+    proof.value_error = gradient.value_error;
+    proof.checked = gradient.checked;
+    return proof;
+}
+
 std::vector<Proof> prove_each(const Kernel& kernel, const Samples<double>& samples, const SumErrors& errors,
                               const std::vector<ClaimedPoint>& points) {
     std::vector<Proof> proofs(points.size());
@@ -200,12 +225,7 @@ std::vector<Proof> prove_each(const Kernel& kernel, const Samples<double>& sampl
     Failure failure;
 #pragma omp parallel for schedule(dynamic, 1) num_threads(points.size() > 1 ? threads_for(entries) : 1)
     for (std::size_t i = 0; i < points.size(); ++i)
-        failure.guard([&] {
-            const Recomputed gradient(kernel, samples, errors, points[i]);
-            proofs[i] = prove(points[i], gradient.values.data(), gradient.error.data());
-            proofs[i].value_error = gradient.value_error;
-            proofs[i].checked = gradient.checked;
-        });
+        failure.guard([&] { proofs[i] = prove(points[i], FromSamples(kernel, samples, errors, points[i])); });
     failure.rethrow();
     return proofs;
 }

@@ -91,6 +91,7 @@ void test_chain(bool of_some, bool coupled) {
     const int stride = of_some ? n + 7 : in_chunks(n), held_out = 9, n_links = 5;
     std::vector<double> matrix(static_cast<std::size_t>(n) * stride, 0.0);
     for (int i = 0; i < n; ++i) std::copy_n(K.data() + i * n, n, matrix.data() + i * stride);
+    const std::vector<float> rounded(matrix.begin(), matrix.end());
     std::vector<std::int32_t> members(n);
     std::iota(members.begin(), members.end(), 0);
     std::vector<Problem> problems;
@@ -104,16 +105,19 @@ void test_chain(bool of_some, bool coupled) {
                          gradients.data() + k * n,
                          terms.data() + k * n,
                          {}});
-    const Chain chain{
-        matrix.data(), stride, of_some ? members.data() : nullptr, n, problems[0].linear.data(), coupled, 1e-3, 1e-6, 1.0, 1e-15};
-    CHECK(solve_chain(chain, links, Deadline(Deadline::never)) == n_links);
-    for (int k = 0; k < n_links; ++k) {
-        const double truth = plain_gap(problems[k], K, links[k].beta, links[k].proof.level);
-        CHECK(truth <= 1e-6 * links[k].proof.dual * (1.0 + 1e-5));
-        CHECK(close(links[k].proof.gap, truth, 1e-9 * links[k].proof.dual));
-        CHECK(std::all_of(links[k].beta, links[k].beta + held_out, [](double b) { return b == 0.0; }));
+    for (const float* in_float32 : {static_cast<const float*>(nullptr), rounded.data()}) {
+        const Chain chain{
+            matrix.data(), in_float32, stride, of_some ? members.data() : nullptr, n, problems[0].linear.data(), coupled, 1e-3,
+            1e-6,          1.0,        1e-15};
+        CHECK(solve_chain(chain, links, Deadline(Deadline::never)) == n_links);
+        for (int k = 0; k < n_links; ++k) {
+            const double truth = plain_gap(problems[k], K, links[k].beta, links[k].proof.level);
+            CHECK(truth <= 1e-6 * links[k].proof.dual * (1.0 + 1e-5));
+            CHECK(close(links[k].proof.gap, truth, 1e-9 * links[k].proof.dual));
+            CHECK(std::all_of(links[k].beta, links[k].beta + held_out, [](double b) { return b == 0.0; }));
+        }
+        CHECK(solve_chain(chain, links, Deadline(0.0)) == 0);
     }
-    CHECK(solve_chain(chain, links, Deadline(0.0)) == 0);
 }
 
 }  // namespace

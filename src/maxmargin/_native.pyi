@@ -213,6 +213,7 @@ def solve_tiles(
 def exact_sums(kernel: Kernel, support: Samples64, queries: Samples64, weights: _Matrix, sums: _Matrix, /) -> None: ...
 def solve_chain(
     matrix: _Matrix,
+    rounded: NDArray[np.float32],
     members: _Indices,
     linear: _Vector,
     coupled: bool,

@@ -1,5 +1,8 @@
 // A chain of problems over one kernel matrix in memory that differ in their boxes (in C), each started from the solution of the
-// one before and certified: one fold of a grid search on a small training set, in one call.
+// one before and certified: one fold of a grid search, in one call.
+//
+// Steps are made with the entries rounded to float32, if there is such a matrix, as long as the duals are so small that rounding
+// matters little; then, if the certificate, in float64, is not satisfied, with the entries themselves.
 #pragma once
 #include "maxmargin/deadline.hpp"
 #include "maxmargin/proofs.hpp"
@@ -8,6 +11,7 @@ namespace maxmargin {
 
 struct Chain {
     const double* matrix;  // symmetric, with rows `stride` entries apart
+    const float* rounded;  // the same matrix in float32; or null
     std::int64_t stride;
     const std::int32_t* members;  // the rows of the matrix that the variables stand for; null: all of them, in chunks
     int size;

@@ -1,6 +1,9 @@
 // Certificates of many small machines at once, each by one thread: what `certify` in src/maxmargin/certificates.py computes, for
 // boxes without a shift and at most one sum to keep. Shares no code with the solvers but the kernels.
 #pragma once
+#include <functional>
+#include <vector>
+
 #include "maxmargin/samples.hpp"
 
 namespace maxmargin {
@@ -29,8 +32,11 @@ struct ClaimedPoint {
     double* terms;  // the gap, sample by sample
 };
 
-// The certificate of a point, given its gradient and a bound on the error of each entry.
-Proof prove(const ClaimedPoint& point, const double* gradient, const double* error);
+// Computes the gradient of some variables, and bounds on the errors of its entries, and writes them to their places.
+using Recompute = std::function<void(const std::vector<int>& at, double* gradient, double* error)>;
+
+// The certificate of a point. Its gradient is computed anew: everywhere, or, if there is a claim, where it can change the gap.
+Proof prove(const ClaimedPoint& point, const Recompute& compute);
 
 // Bounds on the errors of kernel sums over some of the samples, from numbers of each of them: the sum of |beta_s| times
 //

@@ -48,8 +48,10 @@ from maxmargin.samples import Samples
 TOO_FEW_TO_CENTRE = 100_000
 #: With fewer kernel entries than this BLAS starts no threads by itself, and changing its thread setting would take longer.
 WORTH_SETTING_THREADS = 1_000_000
-#: Problems of more variables than this are not solved in chains: what is done between two of them takes little time beside them.
-LONGEST_ROW_OF_CHAIN = 1024
+#: Problems of more variables than this are not solved in chains: a chain is one call, which neither shows progress nor can be
+#: interrupted, and should end within a second.
+LONGEST_ROW_OF_CHAIN = 4096
+NO_MATRIX = np.empty((0, 0), dtype=np.float32)
 
 
 class NativeBackend(Backend):
@@ -103,6 +105,7 @@ class NativeBackend(Backend):
         exact = gram.in_float64()
         found = core.solve_chain(
             exact.matrix,
+            gram.matrix if gram is not exact else NO_MATRIX,
             exact.rows(),
             linear,
             coupled,

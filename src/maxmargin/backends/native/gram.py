@@ -124,7 +124,7 @@ class NativeGram(Gram):
 
     @property
     def remembers(self) -> bool:
-        return self.compiled.cached_blocks >= len(self) * len(self._chosen)
+        return bool(self.compiled.cached_blocks >= len(self) * len(self._chosen))
 
     def rows(self) -> Indices:
         """The rows of the compiled matrix that belong to the variables."""
