@@ -109,6 +109,22 @@ def test_accumulate(name, storage, dtype):
 
 
 @cases
+def test_accumulate_besides_what_is_known(name, storage, dtype):
+    gram, K = twins(name, samples(storage, dtype), dtype)
+    known, rows = everything()[::3].copy(), np.delete(everything(), slice(5, None, 12))
+    others, weights = np.setdiff1d(everything(), known), np.linspace(-1.0, 2.0, len(rows))
+    for part, members in ((gram, everything()), (gram.restrict((0, 1, 2)), everything()[: EDGES[3]])):
+        out, before = np.ones(len(members)), gram.compiled.entries_computed
+        inside = rows < len(members)
+        part.accumulate_besides(known[known < len(members)], rows[inside], weights[inside], out)
+        at = others[others < len(members)]
+        expected = 1.0 + K[np.ix_(at, rows[inside])] @ weights[inside]
+        assert_close(out[at], expected, tolerance(name, dtype), len(rows))
+        if part is gram:
+            assert gram.compiled.entries_computed - before == len(rows) * len(others)
+
+
+@cases
 def test_exact_sums(name, storage, dtype):
     gram, K = twins(name, samples(storage, dtype), dtype)
     rows, at = everything()[::4].copy(), everything()[5:90:7].copy()

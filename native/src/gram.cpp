@@ -78,11 +78,11 @@ Gram<T>::Gram(Kernel kernel, Samples<T> samples, std::vector<std::int64_t> segme
 
 template <class T>
 void Gram<T>::accumulate(const std::int32_t* rows, const double* weights, std::int64_t n_rows, const std::vector<int>& segments,
-                         double* out, int n_outputs) {
+                         double* out, int n_outputs, const std::uint8_t* known) {
     std::int64_t stride = 0;
     for (int s : segments) stride += cache_.segment_end(s) - cache_.segment_start(s);
     for (int s : segments) {
-        accumulate_segment(rows, weights, n_rows, s, out, n_outputs, stride);
+        accumulate_segment(rows, weights, n_rows, s, out, n_outputs, stride, known);
         out += cache_.segment_end(s) - cache_.segment_start(s);
     }
 }
@@ -174,9 +174,30 @@ void products_from(const double* matrix, std::int64_t stride, const std::int32_t
     }
 }
 
+// out[k] += sum_a weights[a] k(x_rows[a], x_columns[k])
+template <class T>
+void Gram<T>::accumulate_at(const std::vector<std::int32_t>& columns, const std::vector<std::int32_t>& rows,
+                            const double* weights, double* out) {
+    const auto n_rows = static_cast<std::int64_t>(rows.size()), n_columns = static_cast<std::int64_t>(columns.size());
+    entries_computed_ += n_rows * n_columns;
+    const Samples<T> chosen(samples_, rows.data(), n_rows);
+    Samples<T> others(samples_, columns.data(), n_columns);
+    if (wants_panels(kernel_, samples_.n_features())) others.make_panels();
+    visit_tiles(kernel_, chosen, others, 0, n_columns,
+                [&](std::int64_t r, int height, std::int64_t c, int width, const T* tile, int stride) {
+                    const T* pointers[rows_per_product];
+                    for (int a = 0; a < height; ++a) pointers[a] = tile + a * stride;
+                    loops<T>().accumulate(pointers, height, width, weights + r, out + c);
+                });
+}
+
+// Columns are copied to be side by side if they are at most this share of all, and if they are met by this many rows.
+constexpr double most_to_copy = 0.85;
+constexpr std::size_t fewest_rows_for_copy = 128;
+
 template <class T>
 void Gram<T>::accumulate_segment(const std::int32_t* rows, const double* weights, std::int64_t n_rows, int segment, double* out,
-                                 int n_outputs, std::int64_t out_stride) {
+                                 int n_outputs, std::int64_t out_stride, const std::uint8_t* known) {
     const std::int64_t first = cache_.segment_start(segment), last = cache_.segment_end(segment);
     cache_.begin_use();
 
@@ -207,6 +228,18 @@ void Gram<T>::accumulate_segment(const std::int32_t* rows, const double* weights
 
     accumulate_rows(kept, kept_weights.data(), last - first, out, n_outputs, out_stride);
     if (missing.empty()) return;
+    const bool complete = std::any_of(places.begin(), places.end(), [](const T* place) { return place != nullptr; });
+    if (known && n_outputs == 1 && !complete && missing.size() >= fewest_rows_for_copy) {
+        std::vector<std::int32_t> others;
+        for (std::int64_t c = first; c < last; ++c)
+            if (!known[c]) others.push_back(static_cast<std::int32_t>(c));
+        if (static_cast<double>(others.size()) <= most_to_copy * static_cast<double>(last - first)) {
+            std::vector<double> sums(others.size());
+            accumulate_at(others, missing, missing_weights.data(), sums.data());
+            for (std::size_t k = 0; k < others.size(); ++k) out[others[k] - first] += sums[k];
+            return;
+        }
+    }
     entries_computed_ += static_cast<std::int64_t>(missing.size()) * (last - first);
     const Samples<T> chosen(samples_, missing.data(), static_cast<std::int64_t>(missing.size()));
     visit_tiles(kernel_, chosen, samples_, first, last,

@@ -90,6 +90,10 @@ class Gram(ABC):
     def accumulate(self, rows: Indices, weights: Matrix, out: Matrix) -> None:
         """out[m] += K[:, rows] @ weights[m] for each m; each kernel row is computed once."""
 
+    def accumulate_besides(self, known: Indices, rows: Indices, weights: Vector, out: Vector) -> None:
+        """out += K[:, rows] @ weights, for a caller that knows the results of the variables `known`: theirs may be anything."""
+        self.accumulate(rows, weights[None], out[None])
+
     def expect(self, rows: Indices) -> None:
         """Note that these rows are likely to be needed again, so that they are kept when they are computed the next time."""
         return None  # a matrix without a cache of its own has nothing to keep

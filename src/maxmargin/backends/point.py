@@ -85,8 +85,9 @@ class Point(ABC):
     def take(self, members: Indices) -> Part: ...
 
     @abstractmethod
-    def move(self, members: Indices, beta: Vector, propagate: bool = True) -> bool:
-        """Give `members` new duals and, if asked, update the gradient of all variables; return whether anything changed."""
+    def move(self, members: Indices, beta: Vector, propagate: bool = True, gradient: Vector | None = None) -> bool:
+        """Give `members` new duals and, if asked, update the gradient of all variables; return whether anything changed. That of
+        the members after the move need not be computed if it is given."""
 
     @abstractmethod
     def exact(self, at: Indices) -> Vector: ...
@@ -128,14 +129,18 @@ class HostPoint(Point):
     def take(self, members: Indices) -> Part:
         return Part(self.problem.restrict(members), self._beta[members], self._gradient[members])
 
-    def move(self, members: Indices, beta: Vector, propagate: bool = True) -> bool:
+    def move(self, members: Indices, beta: Vector, propagate: bool = True, gradient: Vector | None = None) -> bool:
         change = beta - self._beta[members]
         moved = change != 0.0
         if not moved.any():
             return False
         if propagate:
             self.gram.expect(members[(beta > self.problem.lower[members]) & (beta < self.problem.upper[members])])
-            add_to_gradient(self.problem, self.gram, self._gradient, members[moved], change[moved])
+            if gradient is None:
+                add_to_gradient(self.problem, self.gram, self._gradient, members[moved], change[moved])
+            else:
+                self.gram.accumulate_besides(members, members[moved], change[moved], self._gradient)
+                self._gradient[members] = gradient
         self._beta[members] = beta
         return True
 

@@ -208,7 +208,7 @@ class ClusterPoint(Point):
         rows.keep(missing, [part for _, part in answers])
         return Part(self.problem.restrict(members), self.beta[members], gradient)
 
-    def move(self, members: Indices, beta: Vector, propagate: bool = True) -> bool:
+    def move(self, members: Indices, beta: Vector, propagate: bool = True, gradient: Vector | None = None) -> bool:
         change = beta - self.beta[members]
         moved = change != 0.0
         if not moved.any():

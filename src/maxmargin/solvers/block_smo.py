@@ -319,7 +319,7 @@ class _Run:
         """Minimise over a working set: a tile, or a pool if it is larger; return whether any variable moved."""
         part = self.point.take(members)
         self._minimise_over(members, part, target)
-        return not self.unbounded and self._move(members, part.beta)
+        return not self.unbounded and self._move(members, part)
 
     def _minimise_over(self, members: Indices, part: Part, target: float) -> None:
         """Minimise over a working set, given as `part`, in place. A pool whose kernel matrix is stored is one large tile; another
@@ -371,7 +371,7 @@ class _Run:
         part = replace(self.point.take(members), gradient=self.point.exact(members))
         before = part.beta.copy()
         self._minimise_over(members, part, max(self._inner.last_share * self.tol, INNER_REDUCTION**2 * self.violation.value))
-        self._move(members, part.beta)
+        self._move(members, part)
         self.point.correct(members, part.gradient)
         off = FLOAT32_ENTRY * float(np.linalg.norm(part.beta - before)) * self.largest_diagonal
         self._exact = off <= NEGLIGIBLE_VIOLATION * self.tol
@@ -392,10 +392,10 @@ class _Run:
         self.point.correct(members, part.gradient)
         self.measure()
 
-    def _move(self, members: Indices, beta: Vector) -> bool:
-        n_moved = np.count_nonzero(beta != self.point.take(members).beta) if self.control.limits_seconds else 0
+    def _move(self, members: Indices, part: Part) -> bool:
+        n_moved = np.count_nonzero(part.beta != self.point.take(members).beta) if self.control.limits_seconds else 0
         has_time = self._has_time_for(int(n_moved) * self.point.gram.n_samples)
-        moved = self.point.move(members, beta, propagate=has_time)
+        moved = self.point.move(members, part.beta, has_time, part.gradient)
         self.point.up_to_date = has_time or not moved
         self._exact = (self._exact and not moved) or self.point.gram.dtype == np.float64
         return moved

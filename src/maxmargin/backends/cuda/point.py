@@ -177,7 +177,7 @@ class DevicePoint(Point):
         beta, gradient = torch.stack([self._beta[at], self._gradient[at]]).cpu().numpy()
         return Part(self.problem.restrict(members), beta, gradient)
 
-    def move(self, members: Indices, beta: Vector, propagate: bool = True) -> bool:
+    def move(self, members: Indices, beta: Vector, propagate: bool = True, gradient: Vector | None = None) -> bool:
         at, after = self._places(members), self._upload(beta)
         change = after - self._beta[at]
         moved = change.nonzero()[:, 0]

@@ -157,9 +157,14 @@ class NativeGram(Gram):
 
     def accumulate(self, rows: Indices, weights: Matrix, out: Matrix) -> None:
         if len(weights) == 1:
-            self.compiled.accumulate(self._rows(rows), weights[0], list(self._chosen), out[0])
+            self.compiled.accumulate(self._rows(rows), weights[0], list(self._chosen), out[0], None)
         else:
             self.compiled.accumulate_each(self._rows(rows), np.ascontiguousarray(weights), list(self._chosen), out)
+
+    def accumulate_besides(self, known: Indices, rows: Indices, weights: Vector, out: Vector) -> None:
+        of_all = np.zeros(self._edges[-1], dtype=np.uint8)
+        of_all[self._rows(known)] = 1
+        self.compiled.accumulate(self._rows(rows), weights, list(self._chosen), out, of_all)
 
     def expect(self, rows: Indices) -> None:
         self.compiled.expect(self._rows(rows))
