@@ -202,6 +202,7 @@ def rounded(value: Any) -> Any:
 def draw(lines: Path, path: Path) -> None:
     """Draw seconds over rows, both logarithmic, a curve for each set and backend."""
     from matplotlib.figure import Figure
+    from matplotlib.ticker import NullFormatter
 
     curves: dict[str, dict[int, float]] = {}
     for line in map(json.loads, lines.read_text().splitlines()):
@@ -212,6 +213,9 @@ def draw(lines: Path, path: Path) -> None:
     for name, curve in curves.items():
         axes.loglog(*zip(*sorted(curve.items()), strict=True), marker="o", label=name)
     axes.set(xlabel="rows", ylabel="seconds of fit")
+    measured = sorted({rows for curve in curves.values() for rows in curve})
+    axes.set_xticks(measured, [f"{rows:,}" for rows in measured], rotation=30, horizontalalignment="right")
+    axes.xaxis.set_minor_formatter(NullFormatter())  # labels of their own would lie on top of each other
     axes.grid(True, which="both", alpha=0.3)
     axes.legend()
     figure.savefig(path)

@@ -81,6 +81,8 @@ html_theme_options = {
     "footer_end": ["theme-version"],
 }
 
+LONGEST_UNBROKEN_CODE, LONGEST_UNBROKEN_CELL = 16, 9  # characters
+
 #: Code, examples and literal blocks, which stay as they are; then what docutils would take for markup: | and a final underscore.
 MARKUP_BESIDE_CODE = re.compile(
     r"(?P<code>``[\s\S]+?``|`[^`]+`_{0,2}|^ *>>>[\s\S]+?(?=\n *$|\Z)"
@@ -117,6 +119,14 @@ def skip_inherited(app: Sphinx, what: str, name: str, member: Any, skip: bool, o
     return None if module.startswith("maxmargin") else True
 
 
+def keep_together(app: Sphinx, page: nodes.document) -> None:
+    """Mark short code and short cells of tables: a line break in `-s 1` or in 0.3 ms would make them hard to read."""
+    for kind, longest in ((nodes.literal, LONGEST_UNBROKEN_CODE), (nodes.entry, LONGEST_UNBROKEN_CELL)):
+        for node in page.findall(kind):
+            if len(node.astext()) <= longest:
+                node["classes"].append("unbroken")
+
+
 def visit_math(translator: HTML5Translator, node: nodes.math | nodes.math_block) -> None:
     """Write a formula as MathML, which browsers draw without a script."""
     block = isinstance(node, nodes.math_block)
@@ -129,6 +139,7 @@ def visit_math(translator: HTML5Translator, node: nodes.math | nodes.math_block)
 
 def setup(app: Sphinx) -> None:
     app.connect("source-read", complete_page)
+    app.connect("doctree-read", keep_together)
     app.connect("autodoc-process-docstring", show_formulas, priority=900)  # after numpydoc
     app.connect("autodoc-skip-member", skip_inherited)
     app.add_html_math_renderer("mathml", inline_renderers=(visit_math, None), block_renderers=(visit_math, None))

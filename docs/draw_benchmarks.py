@@ -37,7 +37,7 @@ def draw(ax: Axes, rows: dict[str, list[str]], columns: slice, title: str) -> No
         ax.bar_label(bars, fmt="%.3g", padding=2, fontsize=7)
     ax.axvline(1.0, color="0.3", linewidth=1)
     ax.set(title=title, xscale="log", xlabel="times as long as maxmargin")
-    ax.margins(x=0.15)
+    ax.margins(x=0.15, y=0.01)
 
 
 def main(source: Path) -> None:

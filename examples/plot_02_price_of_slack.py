@@ -4,7 +4,8 @@ C is the price of slack
 
 A sample inside the margin, or on the wrong side, has slack: the line from the sample to its margin.
 C is what a unit of slack costs. A small C accepts much slack for a wide margin; a large C pays for
-a narrow margin with little slack.
+a narrow margin with little slack. Black rings mark the support vectors on the margin, yellow ones
+those inside it, and purple ones those on the wrong side.
 """
 
 import warnings
@@ -22,6 +23,7 @@ for ax, C in zip(axes, (0.02, 0.2, 20.0), strict=True):
     model = SVC(C=C, kernel="linear").fit(X, y)
     plots.margins(model, X, y, ax=ax)
     ax.get_legend().remove()
+    ax.label_outer()
     title = f"C = {C:g}: margin {model.margin_:.2f}, {len(model.support_)} support vectors"
     ax.set_title(title, loc="left", fontsize=10)
 plt.show()

@@ -188,6 +188,26 @@ def test_options_of_reading_that_do_not_exist(write_csv):
         read_csv(write_csv("1,2\n"), missing="drop")
 
 
+def test_missing_values_in_data_that_are_scaled_chosen_and_converted(run, write_csv):
+    Path("holes.csv").write_text("a,b,c,class\n1,,,no\n3,4,,yes\n,6,,no\n5,8,,yes\n")
+    scaled = read_csv(write_csv(run("scale", "holes.csv", "-s", "range").stdout), missing="keep").X
+    nan = np.nan  # c has no value at all
+    np.testing.assert_array_equal(scaled, [[-1, nan, nan], [0, -1, nan], [nan, 0, nan], [1, 1, nan]])
+    assert run("scale", "holes.csv", "-r", "range").stdout == run("scale", "holes.csv").stdout
+    standard = read_csv(write_csv(run("scale", "holes.csv", "--standard").stdout), missing="keep").X
+    np.testing.assert_allclose(np.nanmean(standard[:, :2], axis=0), 0, atol=1e-12)
+    chosen = run("subset", "holes.csv", 2, "--rest", "rest.csv").stdout
+    parts = chosen.split()[1:] + Path("rest.csv").read_text().split()[1:]
+    assert sorted(parts) == sorted(Path("holes.csv").read_text().split()[1:])
+    message = refused(run("convert", "holes.csv", "holes.svm", code=2))
+    assert "missing values: a LIBSVM file has none (impute them: convert --impute)" in message
+    assert not Path("holes.svm").exists()
+    run("convert", "holes.csv", "filled.csv", "--impute", "median")
+    np.testing.assert_array_equal(read_csv("filled.csv").X, [[1, 6, 0], [3, 4, 0], [3, 6, 0], [5, 8, 0]])
+    run("convert", "holes.csv", "holes.svm", "--impute", 9)
+    assert Path("holes.svm").read_text().splitlines()[0] == "0 1:1 2:9 3:9"
+
+
 @pytest.mark.parametrize("impute", ["mean", "median", "most_frequent", "7"])
 def test_imputed_values_are_those_of_the_training_file(run, people, impute):
     columns = {**PEOPLE, "survived": SURVIVED}

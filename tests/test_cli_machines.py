@@ -184,6 +184,54 @@ def test_options_that_do_not_fit(run, data, words, message):
     assert message in refused(run("train", "classes.csv", *words, code=2))
 
 
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--frobnicate",), "No such option '--frobnicate' (see maxmargin --help)"),
+        (("frobnicate",), "No such command 'frobnicate' (see maxmargin --help)"),
+        (("train", "classes.csv", "--frobnicate"), "(see maxmargin train --help)"),
+        (("train", "classes.csv", "-c", "abc"), "'abc' is not a valid float (see maxmargin train --help)"),
+        (("train", "classes.csv", "-v", "1"), "1 is not in the range x>=2 (see maxmargin train --help)"),
+        (("predict", "m.joblib"), "Missing argument 'FILE' (see maxmargin predict --help)"),
+        (("subset", "classes.csv", "0"), "0 is not in the range x>=1 (see maxmargin subset --help)"),
+    ],
+)
+def test_wrong_options_are_refused_in_one_line(run, data, words, message):
+    assert message in refused(run(*words, code=2))
+
+
+def test_without_a_command_the_help_is_shown(run):
+    assert "Commands:" in run(code=2).output
+
+
+def test_a_single_class_is_named(run, data):
+    write("same.csv", np.ones(90, dtype=int))
+    message = refused(run("train", "same.csv", code=2))
+    assert "same.csv: all samples are of the class 1, and two classes are needed (use --machine one-class" in message
+
+
+def test_an_unknown_score_is_named(run, data):
+    message = refused(run("tune", "classes.csv", "--scoring", "beauty", code=2))
+    assert "--scoring beauty: scikit-learn has no score of this name" in message
+    assert len(message) < 200
+
+
+@pytest.mark.parametrize("name", ["svc", "nusvc", "svr", "linear-svc", "kernel-ridge"])
+def test_onnx_files(run, data, name):
+    """The graph has the steps before the machine, and gives its predictions."""
+    runtime = pytest.importorskip("onnxruntime")
+    pytest.importorskip("skl2onnx")
+    run("train", file_for(name), "m.onnx", "--machine", name, "--impute", "mean", "-q")
+    run("train", file_for(name), "m.safetensors", "--machine", name, "--impute", "mean", "-q")
+    expected = json.loads(run("predict", "m.safetensors", file_for(name), "--json").stdout)["prediction"]
+    found = runtime.InferenceSession("m.onnx").run(None, {"X": X.astype(np.float32)})[0].ravel()
+    if MACHINES[name].task == "classes":
+        assert (found == expected).all()
+    else:
+        np.testing.assert_allclose(found, expected, atol=1e-4)
+    assert "m.onnx: an ONNX graph is for ONNX runtimes" in refused(run("predict", "m.onnx", file_for(name), code=2))
+
+
 def test_a_parameter_that_is_not_tuned(run, data):
     message = refused(run("tune", "classes.csv", "--alphas", 3, code=2))
     assert "--alphas: the machine svc is tuned over C, gamma" in message

@@ -15,7 +15,7 @@ from maxmargin.cli.commands import maxmargin
 PAGE = (Path(__file__).parents[1] / "docs" / "command-line.md").read_text(encoding="utf-8")
 SHELL = re.compile(r"^```sh\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 PYTHON = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
-COMMANDS = [line for block in SHELL.findall(PAGE) for line in block.splitlines()]
+COMMANDS = [line for block in SHELL.findall(PAGE) for line in block.splitlines() if not line.startswith("#")]
 
 
 def test_the_commands_run(run):

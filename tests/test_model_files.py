@@ -307,6 +307,10 @@ HOSTILE = {
         tensor("support_", lambda values: values.astype(float)),
         "support_ is an array of 1 dimensions and type float",
     ),
+    "numbers of 16 bits": (
+        tensor("support_vectors_", lambda values: values.astype(np.float16)),
+        "support_vectors_ is an array of 2 dimensions and type float16",
+    ),
     "not finite": (tensor("support_vectors_", nan_first), "support_vectors_ has values that are not finite"),
     "wrong counts": (tensor("n_support_", lambda values: values + 1), "n_support_ does not count"),
 }

@@ -808,6 +808,20 @@ def test_every_control_has_a_name_and_a_visible_focus(page):
     assert {"canvas", "machine", "kernel", "C", "C-value", "save-png", "watch", "set", "theme"} <= reached
 
 
+def test_a_new_size_does_not_empty_the_picture(page):
+    """The picture is there in the frame of the new size, not only with the answer of the server."""
+    drawn = """
+        const done = arguments[0], canvas = document.getElementById("canvas"), width = canvas.width;
+        window.fetch = () => new Promise(() => {});
+        window.setTimeout = () => 0;
+        document.getElementById("plot").style.width = "300px";
+        const look = () => canvas.width === width ? requestAnimationFrame(look)
+          : done(canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data.some((value) => value > 0));
+        requestAnimationFrame(look);
+    """
+    assert page.driver.execute_async_script(drawn)
+
+
 def test_a_phone_and_the_dark(page):
     def background():
         return page.driver.execute_script("return getComputedStyle(document.body).backgroundColor")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from maxmargin.cli.errors import BadInput, Work, require_folder, whole_or_absent
-from maxmargin.cli.options import FILE, OUTPUT, json_option, reading_options
+from maxmargin.cli.options import FILE, OUTPUT, impute_option, json_option, reading_options
 
 if TYPE_CHECKING:
     from maxmargin.io import Table
@@ -33,7 +32,8 @@ output_option = click.option("-o", "--output", type=OUTPUT, help="File to write;
 def scale(file: Path, output: Path | None, restore: Path | None, save: Path | None, **options: Any) -> None:
     """Scale each feature of FILE (- is stdin) to [-1, 1], or to mean 0 and standard deviation 1.
 
-    Save the ranges of the training file, and restore them for the test file: both must be scaled alike.
+    Save the ranges of the training file, and restore them for the test file: both must be scaled alike. Missing values stay
+    missing.
     """
     from maxmargin.cli import scaling
     from maxmargin.io.range_file import read_ranges, write_ranges
@@ -45,7 +45,7 @@ def scale(file: Path, output: Path | None, restore: Path | None, save: Path | No
     if restore and options["target_range"]:
         raise BadInput("-y and --restore: the file of ranges says how the target is scaled (leave -y out)")
     ranges = read_ranges(restore) if restore else None
-    table = _read(file, options, columns=ranges.columns if ranges else None)
+    table = _read(file, options, missing="keep", columns=ranges.columns if ranges else None)
     if ranges is None:
         to = None if options["standard"] else (options["lower"], options["upper"])
         ranges = scaling.ranges_of(table, to, options["target_range"])
@@ -60,7 +60,8 @@ def scale(file: Path, output: Path | None, restore: Path | None, save: Path | No
 @click.argument("output", required=False, type=OUTPUT)
 @click.option("--to", type=TO, help="Format to write.  [default: by the ending of OUTPUT]")
 @reading_options
-def convert(file: Path, output: Path | None, to: str | None, **options: Any) -> None:
+@impute_option
+def convert(file: Path, output: Path | None, to: str | None, impute: float | str | None, **options: Any) -> None:
     """Write FILE (CSV, LIBSVM or Parquet; - is stdin) to OUTPUT in another format, every number exactly.
 
     Labels that are text become 0, 1, 2, … in a LIBSVM file, in the order of their names, and stderr says which is which.
@@ -72,7 +73,12 @@ def convert(file: Path, output: Path | None, to: str | None, **options: Any) -> 
         from maxmargin.io.write import format_of
 
         to = format_of(output)
-    _write(_read(file, options, missing="keep"), output, to)
+    table = _read(file, options, missing="keep")
+    if impute is not None:
+        from maxmargin.cli.session import make_imputer
+
+        table = replace(table, X=make_imputer(impute).fit_transform(table.X))
+    _write(table, output, to)
 
 
 @click.command(cls=Work)
@@ -90,7 +96,7 @@ def subset(file: Path, count: int, output: Path | None, rest: Path | None, at_ra
 
     require_folder(output)
     require_folder(rest)
-    table = _read(file, options)
+    table = _read(file, options, missing="keep")
     n_samples = table.X.shape[0]
     if count >= n_samples:
         raise BadInput(f"COUNT {count}: must be below the number of samples, {n_samples}")
@@ -133,8 +139,9 @@ def _write(table: Table, output: Path | None, to: str | None = None) -> None:
     from maxmargin.io.choose import ending_of
 
     kind = to or (write.FORMATS.get(ending_of(output)) if output else None) or ("libsvm" if issparse(table.X) else "csv")
+    names = ""
     if kind == "libsvm":
-        table = _with_numbers(table, lambda text: click.echo(text, err=True))
+        table, names = _with_numbers(table)
     if output is None:
         if kind == "parquet":
             raise BadInput("Parquet is not text: give OUTPUT")
@@ -143,14 +150,15 @@ def _write(table: Table, output: Path | None, to: str | None = None) -> None:
     else:
         with whole_or_absent(output):
             write.write_table(table, output, kind)
+    if names:
+        click.echo(names, err=True)
 
 
-def _with_numbers(table: Table, say: Callable[[str], None]) -> Table:
-    """The table with numbers for labels that are text."""
+def _with_numbers(table: Table) -> tuple[Table, str]:
+    """The table with numbers for labels that are text, and which is which."""
     import numpy as np
 
     if table.y is None or table.y.dtype.kind in "iuf":
-        return table
+        return table, ""
     classes, numbers = np.unique(table.y, return_inverse=True)
-    say("labels: " + ", ".join(f"{number} = {name}" for number, name in enumerate(classes)))
-    return replace(table, y=numbers)
+    return replace(table, y=numbers), "labels: " + ", ".join(f"{number} = {name}" for number, name in enumerate(classes))

@@ -23,8 +23,21 @@ class BadInput(click.ClickException):
         super().__init__(" ".join(str(reason).split()))
 
 
+@contextmanager
+def usage_in_one_line(command: str) -> Iterator[None]:
+    """Report a wrong option or argument in one line, not click's four."""
+    try:
+        yield
+    except click.UsageError as error:
+        raise BadInput(f"{error.format_message().rstrip('.')} (see {command} --help)") from error
+
+
 class Work(click.Command):
     """A command that imports NumPy and scikit-learn when it runs, not for `--help`; its errors and warnings are one line each."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        with usage_in_one_line(ctx.command_path):
+            return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
         with ctrl_c_kills():
@@ -37,6 +50,16 @@ class Interruptible(click.Group):
     """Commands that Ctrl-C ends with one line on stderr and exit code 130, unless a command handles it itself."""
 
     command_class = Work
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if not args:  # click shows the help
+            return super().parse_args(ctx, args)
+        with usage_in_one_line(ctx.command_path):
+            return super().parse_args(ctx, args)
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+        with usage_in_one_line(ctx.command_path):
+            return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
         try:

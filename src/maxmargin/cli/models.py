@@ -1,4 +1,4 @@
-"""Models in files. The ending decides how one is written: .safetensors, .model (LIBSVM's format), else joblib."""
+"""Models in files. The ending decides how one is written: .safetensors, .model (LIBSVM's format), .onnx, else joblib."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from maxmargin.io import Columns, Table
 from maxmargin.io.bytes_and_text import open_bytes
 from maxmargin.kernels import is_precomputed
 
-NATIVE, LIBSVM = ".safetensors", ".model"
+NATIVE, LIBSVM, ONNX = ".safetensors", ".model", ".onnx"
 
 
 @dataclass(frozen=True)
@@ -99,6 +99,8 @@ def save(pipeline: Pipeline, path: Path, table: Table) -> None:
         case str(ending) if ending == NATIVE:
             machine.preparation_ = _preparation(pipeline)
             machine.save(path)
+        case str(ending) if ending == ONNX:
+            path.write_bytes(io.to_onnx(pipeline).SerializeToString())
         case _:
             joblib.dump(pipeline, path)
 
@@ -106,8 +108,7 @@ def save(pipeline: Pipeline, path: Path, table: Table) -> None:
 def load(path: Path, data: Path | None = None) -> Model:
     """Read a model that `save`, svm-train or `maxmargin.io.save` wrote, or one that joblib did. `data` is the file of samples; a
     message says if they are in the order of svm-predict."""
-    if data is not None and data.is_file() and _is_safe_model(data) and not _is_safe_model(path):
-        raise BadInput(f"{click.format_filename(data)} is a model: MODEL comes first, then FILE")
+    _require_model_first(path, data)
     if io.is_libsvm_model(path):
         return Model(Pipeline([("machine", io.read_libsvm_model(path))]), libsvm=path)
     if path.suffix.lower() == NATIVE:
@@ -121,13 +122,26 @@ def load(path: Path, data: Path | None = None) -> Model:
         return Model(pipeline, Columns.from_dict(columns) if columns else None)
 
 
+def _require_model_first(path: Path, data: Path | None) -> None:
+    name = click.format_filename(path)
+    if str(path) == "-":
+        raise BadInput("MODEL -: only FILE can be -, the standard input; name the file of the model")
+    if data is not None and data.is_file() and _is_safe_model(data) and not _is_safe_model(path):
+        raise BadInput(f"{click.format_filename(data)} is a model: MODEL comes first, then FILE")
+    if path.suffix.lower() == ONNX:
+        raise BadInput(
+            f"{name}: an ONNX graph is for ONNX runtimes (write the model to {path.stem}{NATIVE} too, and use that here)"
+        )
+
+
 def _is_safe_model(path: Path) -> bool:
     """Whether a file is a model that can be read without running code."""
     return path.suffix.lower() == NATIVE or io.is_libsvm_model(path)
 
 
-def load_any(path: Path) -> tuple[Any, dict[str, Any]]:
-    """Read a model of any library for an audit: the model, and how its data file must be read."""
+def load_any(path: Path, data: Path) -> tuple[Any, dict[str, Any]]:
+    """Read a model of any library for an audit of it with `data`: the model, and how its data file must be read."""
+    _require_model_first(path, data)
     if io.is_libsvm_model(path):
         return path, {}
     if path.suffix.lower() == NATIVE:

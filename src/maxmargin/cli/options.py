@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import reduce
+from math import floor
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -76,7 +77,7 @@ class PowersOfTwo(click.ParamType):  # type: ignore[type-arg, unused-ignore]
     def convert(self, value: Any, param: Any, ctx: Any) -> list[float]:
         try:
             first, last, step = (float(word) for word in value.split(","))
-            count = int((last - first) / step + 1e-9) + 1
+            count = floor((last - first) / step + 1e-9) + 1
             if not 1 <= count <= self.MOST:
                 raise ValueError
             return [2.0 ** (first + k * step) for k in range(count)]
@@ -115,6 +116,11 @@ reading_options = combined(
     click.option("--one-hot", is_flag=True, help="Make 0/1 columns of text columns, one for each text."),
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of the report.")
+impute_option = click.option(
+    "--impute",
+    type=NumberOr("mean", "median", "most_frequent"),
+    help="Replace missing values by this number, or by this statistic of their column.",
+)
 data_options = combined(
     click.argument("file", required=False, type=FILE),
     click.argument("model", required=False, type=OUTPUT),
@@ -124,11 +130,7 @@ data_options = combined(
         help="Embedded data set, used without FILE.  [default: breast_cancer]",
     ),
     reading_options,
-    click.option(
-        "--impute",
-        type=NumberOr("mean", "median", "most_frequent"),
-        help="Replace missing values by this number, or by this statistic of their column.",
-    ),
+    impute_option,
     click.option("--n-features", type=click.IntRange(1), help="Features of a LIBSVM file.  [default: the largest index]"),
     click.option("--test", type=FILE, help="File to test on; all of FILE is then trained on."),
     click.option(
@@ -150,7 +152,11 @@ machine_options = combined(
         help="Machine to train, or its number in LIBSVM.  [default: svc for classes, svr for a continuous target]",
     ),
     click.option("-t", "--kernel", callback=_kernel, help="Kernel: linear, poly, rbf, …, precomputed, or its number."),
-    click.option("--loss", help="Loss: hinge or squared_hinge, epsilon_insensitive or squared_epsilon_insensitive."),
+    click.option(
+        "--loss",
+        help="Loss of classes: hinge, squared_hinge or huber_hinge; of values: epsilon_insensitive, squared_epsilon_insensitive "
+        "or huber_epsilon_insensitive.",
+    ),
     click.option("-d", "--degree", type=float, help="Degree of the polynomial kernel."),
     click.option("-r", "--coef0", type=float, help="Constant of the polynomial and sigmoid kernels."),
     click.option("-e", "--tol", type=float, help="Largest KKT violation that counts as converged."),
@@ -167,7 +173,7 @@ machine_options = combined(
 output_options = combined(
     click.option(
         "--save", type=OUTPUT,
-        help="File to write the model to: .safetensors, .model (LIBSVM's format) or .joblib. The same as MODEL.",
+        help="File to write the model to: .safetensors, .model (LIBSVM's format), .onnx or .joblib. The same as MODEL.",
     ),
     click.option("--progress/--no-progress", default=None, help="Show a progress bar.  [default: on a terminal]"),
     click.option("-q", "--quiet", is_flag=True, help="Print no report."),

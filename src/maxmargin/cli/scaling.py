@@ -31,11 +31,19 @@ def _feature_ranges(table: Table, to: tuple[float, float] | None) -> Ranges:
     if to is not None:
         if not to[0] < to[1]:
             raise ValueError(f"--lower {to[0]:g} and --upper {to[1]:g}: the first must be smaller")
-        low, high = (np.asarray(end.todense() if issparse(end) else end).ravel() for end in (X.min(axis=0), X.max(axis=0)))
-        return Ranges(*to, low, high, Columns.of(table))
-    scaler = StandardScaler().fit(_dense(X))
+        return Ranges(*to, *_extremes(X), Columns.of(table))
+    with np.errstate(invalid="ignore"):  # of a column without a value
+        scaler = StandardScaler().fit(_dense(X))
     spread = np.where(scaler.var_ > 0, scaler.scale_, 0.0)
-    return Ranges(-1.0, 1.0, scaler.mean_ - spread, scaler.mean_ + spread, Columns.of(table))
+    mean = np.nan_to_num(scaler.mean_)
+    return Ranges(-1.0, 1.0, mean - spread, mean + spread, Columns.of(table))
+
+
+def _extremes(X: Any) -> tuple[Any, Any]:
+    """The smallest and the largest value of each feature; of one without a value, 0."""
+    if issparse(X):
+        return X.min(axis=0).toarray().ravel(), X.max(axis=0).toarray().ravel()
+    return np.nan_to_num(np.fmin.reduce(X, axis=0)), np.nan_to_num(np.fmax.reduce(X, axis=0))
 
 
 def _target_range(table: Table, to: tuple[float, float]) -> TargetRange:
@@ -54,7 +62,7 @@ def _numeric_target(table: Table) -> Any:
 
 def scaled(table: Table, ranges: Ranges) -> Table:
     """The table with its features, and its target if it has a range, scaled. As in svm-scale, a constant feature becomes 0, and a
-    constant target the lower end."""
+    constant target the lower end. Missing values stay missing."""
     if (target := ranges.target) is not None and table.y is not None:
         scaler = MinMaxScaler((target.lower, target.upper)).fit([[target.smallest], [target.largest]])
         table = replace(table, y=scaler.transform(_numeric_target(table)[:, None].astype(np.float64))[:, 0])
@@ -63,9 +71,11 @@ def scaled(table: Table, ranges: Ranges) -> Table:
     ends[:, : len(ranges.smallest)] = ranges.smallest, ranges.largest
     constant = ~(ends[0] < ends[1])
     ends[:, constant] = [[0.0], [1.0]]
+    if n_features < len(ranges.smallest) and not issparse(table.X):
+        raise ValueError(f"{table.source} has {n_features} features, and the ranges are of {len(ranges.smallest)}")
     X = _dense(table.X, ends.shape[1])
     scaler = MinMaxScaler((ranges.lower, ranges.upper)).fit(ends)
-    result = np.where(constant, 0.0, scaler.transform(X))
+    result = np.where(constant & ~np.isnan(X), 0.0, scaler.transform(X))
     return replace(table, X=csr_matrix(result) if issparse(table.X) else result)
 
 
@@ -95,7 +105,7 @@ def facts_of(table: Table) -> Iterator[tuple[str, str, dict[str, Any]]]:
     if missing:
         yield "missing", f"{missing} values", {"n_missing": missing}
         return
-    low, high = (np.asarray(end.todense() if issparse(end) else end).ravel() for end in (X.min(axis=0), X.max(axis=0)))
+    low, high = _extremes(X)
     yield "values", f"from {low.min():g} to {high.max():g}", {"smallest": low.min(), "largest": high.max()}
     constant = np.flatnonzero(low == high)
     yield "constant", _named(constant, table) if constant.size else "no feature", {"constant": constant + 1}

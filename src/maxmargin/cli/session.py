@@ -16,7 +16,7 @@ from scipy.sparse import csr_matrix, issparse
 from sklearn.base import clone, is_outlier_detector, is_regressor
 from sklearn.exceptions import FitFailedWarning, NotFittedError
 from sklearn.impute import SimpleImputer
-from sklearn.metrics import mean_squared_error, r2_score
+from sklearn.metrics import get_scorer_names, mean_squared_error, r2_score
 from sklearn.model_selection import GridSearchCV, KFold, StratifiedKFold, cross_validate, train_test_split
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
@@ -170,6 +170,11 @@ def choose_machine(name: str | None, table: Table) -> tuple[Machine, str]:
             "another column with --target)"
         )
     n_classes = len(np.unique(table.y)) if machine.task == "classes" else 0
+    if n_classes == 1:
+        raise ValueError(
+            f"{table.source}: all samples are of the class {table.y[0]}, and two classes are needed (use --machine one-class "
+            "to learn what is usual, or is this the target column? name another with --target)"
+        )
     if _too_many(n_classes, table.y):
         raise ValueError(
             f"{table.source}: {n_classes} classes for {len(table.y)} samples (is this the target column? name another with "
@@ -274,16 +279,19 @@ def same_kind(ours: Any, theirs: Any) -> bool:
 
 def make_pipeline(machine: Any, X: Any, standardize: bool | None, impute: float | str | None = None) -> Pipeline:
     """Return a pipeline of an imputer, a scaler and the machine; `standardize=None` scales dense data only."""
-    steps = []
-    if impute is not None:
-        strategy = {"strategy": impute} if isinstance(impute, str) else {"strategy": "constant", "fill_value": impute}
-        steps.append(("impute", SimpleImputer(**strategy, keep_empty_features=True)))
+    steps: list[tuple[str, Any]] = [] if impute is None else [("impute", make_imputer(impute))]
     if standardize is None:
         standardize = not issparse(X)
     if standardize:
         _require_moderate(X)
         steps.append(("scale", StandardScaler(with_mean=not issparse(X))))
     return Pipeline([*steps, ("machine", machine)])
+
+
+def make_imputer(impute: float | str) -> SimpleImputer:
+    """An imputer of a number, or of a statistic of each column."""
+    strategy = {"strategy": impute} if isinstance(impute, str) else {"strategy": "constant", "fill_value": impute}
+    return SimpleImputer(**strategy, keep_empty_features=True)
 
 
 def _require_moderate(X: Any) -> None:
@@ -368,6 +376,8 @@ def validate(pipeline: Pipeline, data: Split, machine: Machine, n_folds: int, se
 
 def make_search(machine: Machine, template: Any, axes: Mapping[str, Any], X: Any, cv: Any, scoring: Any, callbacks: Any) -> Any:
     """The search over a grid: the class of the package for this machine, or GridSearchCV; `axes` are values or their number."""
+    if scoring is not None and scoring not in get_scorer_names():
+        raise ValueError(f"--scoring {scoring}: scikit-learn has no score of this name (such as accuracy, f1_macro, roc_auc, r2)")
     for name in axes:
         if name not in machine.axes:
             raise ValueError(f"--{name}s: the machine {machine.name} is tuned over {', '.join(machine.axes)}")

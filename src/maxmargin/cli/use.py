@@ -135,7 +135,7 @@ def audit(model: Path, file: Path, target: str | None, gap_tol: float | None, as
     from maxmargin.cli import models, session
     from maxmargin.cli.report import Report
 
-    fitted, reading = models.load_any(model)
+    fitted, reading = models.load_any(model, file)
     table = session.read(file, target, drop=options.pop("drop"), **reading)
     with failure_blamed_on(model):
         options |= {"class_weight": None} | session.class_weight(options["class_weight"], table.y)

@@ -103,11 +103,13 @@ def _is_finite(value: Any) -> bool:
 
 
 def _array(model: Any, name: str, kinds: str = "f", *shape: int) -> Any:
-    """An attribute that must be a dense or CSR array of finite numbers, with a dtype of these kinds and, if given, this shape."""
+    """An attribute that must be a dense or CSR array of finite numbers, with a dtype of these kinds and, if given, this shape.
+
+    Compiled code reads numbers of 32 and 64 bits."""
     value = getattr(model, name)
     if not isinstance(value, np.ndarray) and not sp.issparse(value):
         raise ValueError(f"{name} is not an array")
-    if value.dtype.kind not in kinds or value.ndim not in (1, 2):
+    if value.dtype.kind not in kinds or value.dtype.itemsize not in (4, 8) or value.ndim not in (1, 2):
         raise ValueError(f"{name} is an array of {value.ndim} dimensions and type {value.dtype}")
     if shape and value.shape != shape:
         raise ValueError(f"{name} has shape {value.shape}, and must have {shape}")

@@ -56,8 +56,11 @@ def write_table(table: Table, path: FilePath, kind: str | None = None) -> None:
     if kind == "parquet":
         _write_parquet(table, path)
     else:
+        lines = lines_of(table, kind)
+        first = next(lines, "")  # a table that cannot be written is refused here, before a file of this name is replaced
         with open(path, "w", encoding="utf-8", newline="") as file:
-            file.writelines(lines_of(table, kind))
+            file.write(first)
+            file.writelines(lines)
 
 
 def format_of(path: FilePath) -> str:
@@ -78,7 +81,7 @@ def _libsvm_lines(table: Table) -> Iterator[str]:
     if y.dtype.kind not in "iuf":
         raise DataFileError(table.source, f"the labels are text, such as {y[0]!r}: a LIBSVM file has numbers")
     if np.isnan(X.data).any():
-        raise DataFileError(table.source, "missing values: a LIBSVM file has none (impute them)")
+        raise DataFileError(table.source, "missing values: a LIBSVM file has none (impute them: convert --impute)")
     for i, label in enumerate(y.tolist()):
         part = slice(X.indptr[i], X.indptr[i + 1])
         pairs = zip((X.indices[part] + 1).tolist(), X.data[part].tolist(), strict=True)

@@ -68,8 +68,8 @@ function resize() {
   canvas.width = Math.round(width * ratio);
   canvas.height = Math.round(height * ratio);
   view = new View(box, width, height);
+  draw(); // a new size has emptied the canvas
   if (points.length) refresh();
-  else draw();
 }
 
 // --- the server ----------------------------------------------------------------------------------------------------
