@@ -6,6 +6,7 @@ values by `plain` and tiles solved on the host."""
 from __future__ import annotations
 
 import sys
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -19,12 +20,16 @@ from maxmargin import SVC, SVCCV, SVR, KernelRegressor, NuSVC, NuSVR, OneClassSV
 from maxmargin.backends import Limit, Part, ReferenceBackend, TileResult
 from maxmargin.backends.cuda import backend as module
 from maxmargin.backends.cuda.backend import DeviceBackend
+from maxmargin.backends.cuda.gram import Stored
 from maxmargin.backends.cuda.packing import pack
 from maxmargin.backends.cuda.plain import PlainEngine
+from maxmargin.backends.cuda.point import EXTREMES
+from maxmargin.backends.cuda.rows import DeviceRows
+from maxmargin.backends.cuda.streaming import Streamed
 from maxmargin.formulations import DualProblem
 from maxmargin.gram import BlockGram, DoubledGram
 from maxmargin.kernels import RBF, Exponential, Laplacian, Linear, Matern32, Polynomial, Sigmoid
-from maxmargin.samples import DenseSamples
+from maxmargin.samples import DenseSamples, make_samples
 
 HAS_CARD = torch.cuda.is_available()
 needs_card = pytest.mark.skipif(not HAS_CARD, reason="no card")
@@ -227,6 +232,20 @@ def test_a_tile_whose_violation_does_not_fall_is_given_up(monkeypatch):
     assert result.violation > 1e-3
 
 
+def test_a_working_set_and_its_extremes_fit_into_a_cluster(monkeypatch):
+    card = pytest.importorskip("maxmargin.backends.cuda.card")
+    monkeypatch.setattr(card.CardSolver, "_possible_shapes", lambda _: card.CLUSTERS)
+    solver = card.CardSolver(torch.device("cpu"), 1e12)
+    n = 500
+    gram = make_device_backend().gram(RBF(gamma=0.2), DenseSamples(make_data(n)[0]), FLOAT64, 0, (0, n))
+    problem = DualProblem(np.zeros(n), np.zeros(n), np.ones(n), split=n // 3)
+    point = make_device_backend().place(problem, gram, np.full(n, 0.5), np.random.default_rng(0).normal(size=n))
+    chosen, complete = point.choose(point.measure(), 0.0, 100, 0.0, 0)
+    assert not complete
+    assert 100 < len(chosen) <= 100 + EXTREMES
+    assert solver.largest_tile + EXTREMES <= card.CLUSTERS[-1].most
+
+
 @pytest.mark.parametrize("multi_class", ["ovo", "ovr"])
 def test_machines_side_by_side_share_one_kernel_matrix(multi_class, monkeypatch):
     monkeypatch.setattr("maxmargin.backends.cuda.solver.MOST_ON_HOST", 0)
@@ -339,7 +358,7 @@ def test_support_vectors_stay_on_the_device(monkeypatch):
     model, other = (SVC(gamma=gamma, backend="cuda").fit(X, y) for gamma in (0.1, 1.0))
     module._RESIDENTS.clear()
     packed = []
-    monkeypatch.setattr(module, "pack", lambda *told: packed.append(None) or pack(*told))
+    monkeypatch.setattr("maxmargin.backends.cuda.streaming.pack", lambda *told: packed.append(None) or pack(*told))
     first = model.decision_function(X)
     other.decision_function(X)
     assert len(packed) == 4  # support vectors and queries of two models
@@ -347,6 +366,175 @@ def test_support_vectors_stay_on_the_device(monkeypatch):
     assert len(packed) == 5
     del model, other
     assert not module._RESIDENTS
+
+
+# --- samples that are too many for the memory -------------------------------------------------------------------------
+
+
+def make_small_backend(budget: float) -> DeviceBackend:
+    """A backend with little memory for samples."""
+    backend = make_device_backend()
+    backend._engine.budget = budget
+    return backend
+
+
+@pytest.fixture
+def parts(monkeypatch):
+    """Run backend="cuda" with 40 kB for samples, and count the parts of them that are sent to the device."""
+    sent = []
+    backend = make_small_backend(40_000)
+    carried = backend._engine.carried
+
+    def counted(chunks):
+        for rows in carried(chunks):
+            sent.append(len(rows))
+            yield rows
+
+    monkeypatch.setattr(backend._engine, "carried", counted)
+    monkeypatch.setitem(backends.BACKENDS, "cuda", lambda: backend)
+    return sent
+
+
+def as_given(features):
+    return features
+
+
+@pytest.mark.parametrize("container", [as_given, sp.csr_array, torch.tensor], ids=["dense", "CSR", "on the device"])
+@pytest.mark.parametrize("dtype", [FLOAT32, FLOAT64], ids=str)
+@pytest.mark.parametrize("kernel", [RBF(gamma=0.1), Polynomial(gamma=0.1, coef0=1.0)], ids=lambda kernel: kernel.name)
+def test_sums_in_parts_are_those_of_the_whole(container, dtype, kernel):
+    features, *_ = make_data(900, d=20)
+    rows = container(features)
+    samples = DeviceRows(rows).as_samples() if isinstance(rows, torch.Tensor) else make_samples(rows)
+    samples = samples.take(np.random.default_rng(5).permutation(900)[:800])
+    whole, streamed = (
+        backend.gram(kernel, samples, dtype, 0, (0, 800)) for backend in (make_device_backend(), make_small_backend(200_000))
+    )
+    everything, some = np.arange(800, dtype=np.int32), np.arange(3, 800, 2, dtype=np.int32)
+    weights = np.random.default_rng(6).normal(size=(2, 800))
+    unit = 1e-6 if dtype == FLOAT32 else 1e-14
+    for one, other in ((whole, streamed), (whole.subset(some), streamed.subset(some))):
+        n = len(one)
+        sums = [np.zeros((2, n)) for _ in range(2)]
+        for gram, out in zip((one, other), sums, strict=True):
+            gram.accumulate(everything[:n], weights[:, :n], out)
+        np.testing.assert_allclose(*sums, atol=unit * np.abs(weights).sum() * one.diagonal().max())
+        np.testing.assert_array_equal(other.block(some[:9], some[:5]), one.block(some[:9], some[:5]))
+        exact, expected = (gram.exact_sums(everything[:n], weights[:, :n], everything[:n]) for gram in (other, one))
+        assert (np.abs(exact.values - expected.values) <= exact.error + expected.error).all()
+    assert isinstance(streamed._training_set._table(torch.float64), Streamed)
+    assert not isinstance(whole._training_set._table(torch.float64), Streamed)
+
+
+STREAMED = ("rbf", "polynomial", "squared hinge", "one against one", "all classes at once", "regression", "nu", "one class")
+
+
+@pytest.mark.parametrize("name", STREAMED)
+def test_machines_of_streamed_samples_reach_the_same_optimum(name, parts):
+    machine, targets = MACHINES[name]
+    there, here = (clone(machine).set_params(gap_tol=1e-6, backend=backend).fit(X, targets) for backend in ("native", "cuda"))
+    assert max(parts) <= 128 < len(X)
+    assert len(parts) > 5
+    proof, expected = here.certificate_, there.certificate_
+    assert here.status_.converged
+    assert proof.meets(machine.tol, 1e-6)
+    assert abs(proof.dual - expected.dual) <= 2.1e-6 * abs(expected.primal)
+    parts.clear()
+    answer = "predict" if isinstance(machine, SVR) else "decision_function"
+    on_device = getattr(here, answer)(X)
+    assert max(parts) <= 128
+    np.testing.assert_allclose(on_device, getattr(here.set_params(backend="native"), answer)(X), atol=1e-9)
+
+
+def test_large_problems_of_streamed_samples_end_in_float32(parts):
+    features, labels, _ = make_data(5000, seed=1)
+    there, here = (SVC(C=10.0, backend=name).fit(features.astype(np.float32), labels) for name in ("native", "cuda"))
+    assert here.status_.converged
+    assert here.arithmetic_ == "float32 kernel"
+    assert max(parts) <= 128
+    assert abs(here.certificate_.dual - there.certificate_.dual) <= here.certificate_.gap + there.certificate_.gap
+
+
+def test_many_rows_stay_on_the_host_if_they_do_not_fit(parts, monkeypatch):
+    monkeypatch.setattr("maxmargin.estimators.arrays.LARGE", 1)
+    monkeypatch.setattr(DeviceRows, "__init__", lambda *_: pytest.fail("all rows were sent to the device"))
+    assert SVC(backend="cuda").fit(X, y).status_.converged
+    assert parts
+
+
+def test_samples_are_streamed_if_memory_runs_out(monkeypatch):
+    """Another process may take what was free when the budget was made."""
+    expected = SVC(gap_tol=1e-6, backend="cuda").fit(X, y)
+    made = []
+    monkeypatch.setattr(Streamed, "take", lambda *told, take=Streamed.take: made.append(None) or take(*told))
+    monkeypatch.setattr("maxmargin.backends.cuda.gram.pack", fail_for_memory)
+    model = SVC(gap_tol=1e-6, backend="cuda").fit(X, y)
+    assert made
+    assert model.status_.converged
+    assert abs(model.certificate_.dual - expected.certificate_.dual) <= 2.1e-6 * expected.certificate_.primal
+
+
+@pytest.mark.parametrize("budget", [40_000, np.inf], ids=["on the host", "on the device"])
+def test_precomputed_matrices_that_are_too_large(budget, monkeypatch):
+    """For the device, or for one tile."""
+    backend = make_small_backend(budget)
+    monkeypatch.setattr(backend.inner, "largest_tile", 256)
+    monkeypatch.setattr(backend.inner, "tile", 128)
+    monkeypatch.setitem(backends.BACKENDS, "cuda", lambda: backend)
+    K, sizes = RBF(gamma=2.0).block(X, X), []
+    solve = backend.inner.solve
+    monkeypatch.setattr(backend.inner, "solve", lambda tile, *told: sizes.append(len(tile)) or solve(tile, *told))
+    if budget < np.inf:
+        monkeypatch.setattr(Stored, "_matrix", property(lambda _: pytest.fail("the matrix was copied to the device")))
+    there, here = (SVC(kernel="precomputed", gap_tol=1e-6, backend=name).fit(K, y) for name in ("native", "cuda"))
+    assert here.status_.converged
+    assert 0 < max(sizes) <= 256 + EXTREMES
+    assert abs(here.certificate_.dual - there.certificate_.dual) <= 2.1e-6 * there.certificate_.primal
+    np.testing.assert_allclose(here.decision_function(K), there.decision_function(K), atol=0.01)
+
+
+def test_chunks_travel_one_ahead(monkeypatch):
+    """The engine of a card, with stand-ins for the streams: a chunk is handed out when it has arrived, and a copy begins only
+    when the work on the chunk two before it has ended."""
+    card = pytest.importorskip("maxmargin.backends.cuda.card")
+    log = []
+
+    class Event:
+        def __init__(self, what):
+            self.what = what
+
+        def synchronize(self):
+            log.append(("host waits", self.what))
+
+    class Stream:
+        def __init__(self, *_):
+            self.n = 0
+
+        def record_event(self):
+            self.n += 1
+            return Event(self.n)
+
+        def wait_event(self, event):
+            log.append(("work waits for copy", event.what))
+
+    monkeypatch.setattr(torch.cuda, "Stream", Stream)
+    monkeypatch.setattr(torch.cuda, "current_stream", Stream)
+    monkeypatch.setattr(torch.cuda, "stream", lambda _: nullcontext())
+    monkeypatch.setattr(torch.Tensor, "pin_memory", lambda rows: rows)
+    monkeypatch.setattr(torch.Tensor, "to", lambda rows, *_, non_blocking: log.append(("copy", int(rows[0]))) or rows)
+    monkeypatch.setattr(torch.Tensor, "record_stream", lambda *_: None)
+    engine = object.__new__(card.CardEngine)
+    engine.device = torch.device("cpu")
+    chunks = [np.array([number]) for number in range(1, 5)]
+    for rows in engine.carried(chunks):
+        log.append(("work", int(rows[0])))
+    assert [what for what in log if what[0] == "work"] == [("work", number) for number in range(1, 5)]
+    for number in range(1, 5):
+        assert log.index(("copy", number)) < log.index(("work waits for copy", number)) < log.index(("work", number))
+    for number in range(1, 4):  # one ahead
+        assert log.index(("copy", number + 1)) < log.index(("work", number))
+    for number in range(1, 3):
+        assert log.index(("work", number)) < log.index(("host waits", number)) < log.index(("copy", number + 2))
 
 
 # --- what is missing --------------------------------------------------------------------------------------------------
@@ -366,11 +554,14 @@ def test_packages_that_are_missing(monkeypatch):
         SVC(backend="cuda").fit(X, y)
 
 
-def test_too_little_memory(monkeypatch):
-    def fail(*_):
-        raise torch.OutOfMemoryError("no memory")
+def fail_for_memory(*_):
+    raise torch.OutOfMemoryError("no memory")
 
-    monkeypatch.setattr("maxmargin.backends.cuda.gram.upload_rows", fail)
+
+def test_too_little_memory(monkeypatch):
+    """Not even parts of the samples fit."""
+    monkeypatch.setattr("maxmargin.backends.cuda.gram.upload_rows", fail_for_memory)
+    monkeypatch.setattr("maxmargin.backends.cuda.streaming.pack", fail_for_memory)
     with pytest.raises(MemoryError, match=r"do not fit into the memory of .*; use backend='auto'"):
         SVC(backend="cuda").fit(X, y)
 

@@ -14,10 +14,11 @@ from numpy.typing import NDArray
 
 from maxmargin.backends.base import Backend, Matrix, Vector
 from maxmargin.backends.cuda.engine import PAIRINGS, Engine
-from maxmargin.backends.cuda.gram import DTYPES, DeviceGram, Features, Stored
-from maxmargin.backends.cuda.packing import Packed, pack, upload, upload_rows
+from maxmargin.backends.cuda.gram import BYTES_OF_BOTH, DTYPES, DeviceGram, Features, Stored
+from maxmargin.backends.cuda.packing import Packed, upload
 from maxmargin.backends.cuda.point import DevicePoint
 from maxmargin.backends.cuda.rows import DeviceRows
+from maxmargin.backends.cuda.streaming import Table, fits, kernel_sums, placed
 from maxmargin.backends.native import NativeBackend
 from maxmargin.backends.native.packing import centre_for
 from maxmargin.backends.native.threads import blas_threads_off
@@ -25,7 +26,7 @@ from maxmargin.backends.point import Point
 from maxmargin.formulations import DualProblem
 from maxmargin.gram import Gram, sums_by_blocks
 from maxmargin.kernels import Kernel, NamedKernel
-from maxmargin.samples import CsrSamples, MatrixSamples, Samples
+from maxmargin.samples import CsrSamples, DenseSamples, MatrixSamples, Samples
 
 #: CSR samples with more columns than this do not become dense rows on the device.
 MOST_COLUMNS = 4096
@@ -49,7 +50,9 @@ class DeviceBackend(Backend):
             return DeviceGram(Stored(self._engine, kernel, samples), dtype, segments)
         return DeviceGram(Features(self._engine, _known(kernel), _narrow(samples)), dtype, segments)
 
-    def placed(self, X: Matrix) -> DeviceRows:
+    def placed(self, X: Matrix) -> DeviceRows | Matrix:
+        if not fits(self._engine, DenseSamples(X), BYTES_OF_BOTH):
+            return X
         with self.session(X.size):
             return DeviceRows(upload(X, self._engine.device))
 
@@ -89,35 +92,35 @@ class DeviceBackend(Backend):
             return sums_by_blocks(kernel, support, queries, weights, groups)
         named, device, dtype = _known(kernel), self._engine.device, DTYPES[queries.dtype]
         centre = centre_for(kernel, support, queries.dtype, most_for_differences=support.shape[1])
-        known, asked = _resident(support, dtype, device, centre), pack(upload_rows(_narrow(queries), device), dtype, centre)
+        known, asked = self._resident(support, dtype, centre), placed(self._engine, _narrow(queries), dtype, centre)
         rows, ends = upload(weights, device), np.cumsum(groups).tolist()
         sums = torch.zeros(len(groups), len(weights), len(queries), dtype=torch.float64, device=device)
         for g, (start, end) in enumerate(zip([0, *ends[:-1]], ends, strict=True)):
             if end > start:
-                group = known if len(groups) == 1 else known.take(torch.arange(start, end, device=device))
-                sums[g] = self._engine.sums(named, asked, group, rows[:, start:end])
+                group = None if len(groups) == 1 else torch.arange(start, end, device=device)
+                sums[g] = kernel_sums(self._engine, named, asked, None, known, group, rows[:, start:end])
         return np.asarray(sums.cpu().numpy())
+
+    def _resident(self, support: Samples, dtype: torch.dtype, centre: Vector | None) -> Table:
+        """The support vectors of a model on the device. A model does not change them after its fit, so they are copied once.
+        Samples that were chosen from a larger container are not those of a model."""
+        if support.index is not None:
+            return placed(self._engine, _narrow(support), dtype, centre)
+        key = id(support.X), dtype, self._engine.device
+        found = _RESIDENTS.get(key)
+        if found is not None and found[0]() is support.X:
+            return found[1]
+        table = placed(self._engine, _narrow(support), dtype, centre)
+        if isinstance(table, Packed):
+            _RESIDENTS[key] = weakref.ref(support.X, lambda _: _RESIDENTS.pop(key, None)), table
+        while len(_RESIDENTS) > MOST_RESIDENTS:
+            _RESIDENTS.popitem(last=False)
+        return table
 
 
 #: Support vectors that stay on a device between predictions, by the identity of their container, which they do not keep alive.
 _RESIDENTS: OrderedDict[tuple[int, torch.dtype, torch.device], tuple[weakref.ref[Any], Packed]] = OrderedDict()
 MOST_RESIDENTS = 4
-
-
-def _resident(support: Samples, dtype: torch.dtype, device: torch.device, centre: Vector | None) -> Packed:
-    """The support vectors of a model on the device. A model does not change them after its fit, so they are copied once. Samples
-    that were chosen from a larger container are not those of a model."""
-    if support.index is not None:
-        return pack(upload_rows(_narrow(support), device), dtype, centre)
-    key = id(support.X), dtype, device
-    found = _RESIDENTS.get(key)
-    if found is not None and found[0]() is support.X:
-        return found[1]
-    packed = pack(upload_rows(_narrow(support), device), dtype, centre)
-    _RESIDENTS[key] = weakref.ref(support.X, lambda _: _RESIDENTS.pop(key, None)), packed
-    while len(_RESIDENTS) > MOST_RESIDENTS:
-        _RESIDENTS.popitem(last=False)
-    return packed
 
 
 def make_cuda_backend() -> DeviceBackend:

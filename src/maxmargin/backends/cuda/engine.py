@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 import torch
+from numpy.typing import NDArray
 
 from maxmargin.backends.base import InnerSolver
 from maxmargin.backends.cuda.packing import Packed
@@ -33,6 +36,8 @@ def pairing_of(kernel: NamedKernel, samples: Packed) -> str:
 class Engine(ABC):
     device: torch.device
     inner: InnerSolver
+    #: The bytes that samples may take; more are streamed.
+    budget: float = float("inf")
 
     @abstractmethod
     def sums(self, kernel: NamedKernel, queries: Packed, support: Packed, weights: torch.Tensor) -> torch.Tensor:
@@ -45,3 +50,9 @@ class Engine(ABC):
     @abstractmethod
     def values(self, kernel: NamedKernel, first: Packed, second: Packed) -> torch.Tensor:
         """k(a, b), a row for each sample of the first set. Rows are padded with finite values to the width of the second set."""
+
+    def carried(self, chunks: Iterable[torch.Tensor | NDArray[Any]]) -> Iterator[torch.Tensor]:
+        """Chunks of rows, brought to the device in turn. A device with memory of its own lets the next one travel while the
+        present one is in use."""
+        for chunk in chunks:
+            yield torch.as_tensor(chunk, device=self.device)

@@ -12,7 +12,8 @@ import torch
 from numpy.typing import NDArray
 
 from maxmargin.backends.cuda.engine import Engine
-from maxmargin.backends.cuda.packing import Packed, pack, padded, upload, upload_places, upload_rows
+from maxmargin.backends.cuda.packing import pack, padded, upload, upload_places, upload_rows
+from maxmargin.backends.cuda.streaming import PARTS, Streamed, Table, fits, kernel_sums
 from maxmargin.backends.cuda.tile import DeviceTile
 from maxmargin.backends.native.packing import centre_for, linear_sums
 from maxmargin.gram import ExactSums, Gram, rounding_of_sums
@@ -24,13 +25,14 @@ Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 Indices = NDArray[np.int32]
 
+BYTES_OF_BOTH = 4 + 8  # bytes of a number in float32 and in float64
 DTYPES = {np.dtype(np.float32): torch.float32, np.dtype(np.float64): torch.float64}
 
 
 class TrainingSet(ABC):
     """A training set, and what is made of it once for all parts of its kernel matrix."""
 
-    #: Whether the whole kernel matrix is in memory.
+    #: Whether the whole kernel matrix is in memory, that of the device or of the host.
     stored: ClassVar[bool] = False
 
     def __init__(self, engine: Engine, kernel: Kernel, samples: Samples) -> None:
@@ -59,34 +61,47 @@ class Features(TrainingSet):
     kernel: NamedKernel
 
     def sums(self, dtype: torch.dtype, rows: torch.Tensor, weights: torch.Tensor, at: torch.Tensor | None) -> torch.Tensor:
-        everyone = self._packed(dtype)
-        return self.engine.sums(self.kernel, everyone if at is None else everyone.take(at), everyone.take(rows), weights)
+        everyone = self._table(dtype)
+        return kernel_sums(self.engine, self.kernel, everyone, at, everyone, rows, weights)
 
     def values(self, dtype: torch.dtype, rows: torch.Tensor, columns: torch.Tensor) -> torch.Tensor:
-        everyone = self._packed(dtype)
+        everyone = self._table(dtype)
         first = everyone.take(rows)
         return self.engine.values(self.kernel, first, first if columns is rows else everyone.take(columns))
 
     def doubt(self, rows: Indices, weights: Matrix, at: Indices) -> Matrix | float:
-        additions = self.engine.additions(len(rows))
+        additions = self.engine.additions(len(rows)) + self._table(torch.float64).n_parts(len(rows)) - 1
         return rounding_of_sums(self.kernel, self.samples.n_terms, self._sizes, rows, weights, at, additions)
 
     @cached_property
     def _sizes(self) -> Vector | float:
         return 1.0 if self.kernel.shift_invariant else self.samples.sizes(self.kernel)
 
-    def _packed(self, dtype: torch.dtype) -> Packed:
+    def _table(self, dtype: torch.dtype) -> Table:
         return self._single if dtype == torch.float32 else self._double
 
     @cached_property
-    def _single(self) -> Packed:
-        centre = centre_for(self.kernel, self.samples, np.dtype(np.float32))
-        return pack(self._rows, torch.float32, centre)
+    def _single(self) -> Table:
+        return self._placed(torch.float32, centre_for(self.kernel, self.samples, np.dtype(np.float32)))
 
     @cached_property
-    def _double(self) -> Packed:
+    def _double(self) -> Table:
         """The samples as they were given: distances come from differences, which need no centre."""
-        return pack(self._rows, torch.float64, self.samples.centre)
+        return self._placed(torch.float64, self.samples.centre)
+
+    def _placed(self, dtype: torch.dtype, centre: Vector | None) -> Table:
+        if self._fits:
+            try:
+                return pack(self._rows, dtype, centre)
+            except torch.OutOfMemoryError:  # others use the device, too
+                vars(self).update(_fits=False)
+        vars(self).pop("_rows", None)
+        return Streamed(self.engine, self.samples, dtype, centre)
+
+    @cached_property
+    def _fits(self) -> bool:
+        """Whether there is room for the rows and their tables in both arithmetics."""
+        return fits(self.engine, self.samples, BYTES_OF_BOTH)
 
     @cached_property
     def _rows(self) -> torch.Tensor:
@@ -94,8 +109,8 @@ class Features(TrainingSet):
 
 
 class Stored(TrainingSet):
-    """A whole kernel matrix, copied to the device in float64: a precomputed one, or one of a grid, whose entries are off by up to
-    `rounding`."""
+    """A whole kernel matrix, copied to the device in float64 if it fits: a precomputed one, or one of a grid, whose entries are
+    off by up to `rounding`."""
 
     stored: ClassVar[bool] = True
 
@@ -104,17 +119,40 @@ class Stored(TrainingSet):
         self.rounding = rounding
 
     def sums(self, dtype: torch.dtype, rows: torch.Tensor, weights: torch.Tensor, at: torch.Tensor | None) -> torch.Tensor:
-        some = self._matrix[rows].to(dtype).double()
-        return weights.double() @ (some if at is None else some[:, at])
+        found = []
+        for places, some in zip(rows.split(self._at_once), weights.split(self._at_once, dim=1), strict=True):
+            entries = self._entries(places, at).to(dtype).double()
+            found.append(some.double() @ entries)
+        return found[0] if len(found) == 1 else torch.stack(found).sum(0)
 
     def values(self, dtype: torch.dtype, rows: torch.Tensor, columns: torch.Tensor) -> torch.Tensor:
         values = torch.zeros(len(rows), padded(len(columns)), dtype=dtype, device=self.engine.device)
-        values[:, : len(columns)] = self._matrix[rows][:, columns]
+        values[:, : len(columns)] = self._entries(rows, columns)
         return values
+
+    def _entries(self, rows: torch.Tensor, columns: torch.Tensor | None) -> torch.Tensor:
+        """K[rows, columns] (None: all columns)."""
+        if self.fits:
+            some = self._matrix[rows]
+            return some if columns is None else some[:, columns]
+        samples = self.samples
+        asked = samples if columns is None else samples.take(columns.cpu().numpy())
+        return upload(samples.take(rows.cpu().numpy()).block(self.kernel, asked), self.engine.device)
 
     def doubt(self, rows: Indices, weights: Matrix, at: Indices) -> Matrix | float:
         unit = self.rounding + len(rows) * UNIT_ROUNDOFF
         return np.asarray(unit * self.samples.largest_entry() * np.abs(weights).sum(axis=1, keepdims=True))
+
+    @property
+    def _at_once(self) -> int:
+        """Rows of the matrix that are worked on at once."""
+        n = len(self.samples)
+        return max(1, n if self.fits else int(self.engine.budget / PARTS / (8 * n)))
+
+    @cached_property
+    def fits(self) -> bool:
+        """Whether there is room for the matrix on the device; else rows of it are sent there when they are needed."""
+        return 8 * len(self.samples) ** 2 <= self.engine.budget
 
     @cached_property
     def _matrix(self) -> torch.Tensor:
@@ -139,7 +177,8 @@ class DeviceGram(Gram):
 
     @property
     def is_tile(self) -> bool:  # type: ignore[override]
-        return self._training_set.stored and len(self) == self._segments[-1]
+        most = self._training_set.engine.inner.largest_tile
+        return self._training_set.stored and len(self) == self._segments[-1] <= most
 
     @property
     def samples(self) -> Samples:

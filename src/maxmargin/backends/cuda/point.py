@@ -17,6 +17,7 @@ from maxmargin.formulations import DualProblem, Sums
 from maxmargin.gram import DoubledGram, Gram
 
 SHARE_FOR_FREE = 0.75  # share of a working set for free variables when not all of them fit
+EXTREMES = 4  # two variables of each group that are in every working set, whatever its size
 INFINITY = float("inf")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Self
 
@@ -12,6 +13,8 @@ from numpy.typing import NDArray
 from maxmargin.samples import DenseSamples, KernelFunction, Samples, mean_of_entries, variance_of_entries
 
 Vector = NDArray[np.float64]
+
+ENTRIES_AT_ONCE = 1 << 27  # numbers of which there are copies in float64 at the same time
 
 
 class DeviceRows:
@@ -92,12 +95,20 @@ class DeviceSamples(DenseSamples):
     def variance(self, weights: Vector | None) -> float:
         rows, d = self.rows.tensor, self.shape[1]
         mean = mean_of_entries(rows.sum(dim=1, dtype=torch.float64).cpu().numpy(), weights, d)
-        deviations = rows.double() - mean
-        linear, square = torch.stack([deviations.sum(dim=1), deviations.square().sum(dim=1)]).cpu().numpy()
+        sums = []
+        for some in _parts(rows):
+            deviations = some.double() - mean
+            sums.append(torch.stack([deviations.sum(dim=1), deviations.square().sum(dim=1)]))
+        linear, square = torch.cat(sums, dim=1).cpu().numpy()
         return variance_of_entries(linear, square, weights, d, self.largest_entry())
 
     def largest_entry(self) -> float:
-        return float(self.X.tensor.abs().max()) if len(self.X) else 0.0
+        return max(float(some.abs().max()) for some in _parts(self.X.tensor)) if len(self.X) else 0.0
 
     def _squared_norms(self) -> Vector:
-        return np.asarray(self.X.tensor.double().square().sum(dim=1).cpu().numpy())
+        return np.asarray(torch.cat([some.double().square().sum(dim=1) for some in _parts(self.X.tensor)]).cpu().numpy())
+
+
+def _parts(rows: torch.Tensor) -> Sequence[torch.Tensor]:
+    """The rows in parts that are small enough for copies in float64."""
+    return rows.split(max(1, ENTRIES_AT_ONCE // max(1, rows.shape[1])))  # type: ignore[no-any-return]
