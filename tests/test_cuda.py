@@ -6,6 +6,7 @@ values by `plain` and tiles solved on the host."""
 from __future__ import annotations
 
 import sys
+import weakref
 from contextlib import nullcontext
 
 import numpy as np
@@ -20,7 +21,7 @@ from maxmargin import SVC, SVCCV, SVR, KernelRegressor, NuSVC, NuSVR, OneClassSV
 from maxmargin.backends import Limit, Part, ReferenceBackend, TileResult
 from maxmargin.backends.cuda import backend as module
 from maxmargin.backends.cuda.backend import DeviceBackend
-from maxmargin.backends.cuda.gram import Stored
+from maxmargin.backends.cuda.gram import SplitTile, Stored
 from maxmargin.backends.cuda.packing import pack
 from maxmargin.backends.cuda.plain import PlainEngine
 from maxmargin.backends.cuda.point import EXTREMES
@@ -491,6 +492,99 @@ def test_precomputed_matrices_that_are_too_large(budget, monkeypatch):
     assert 0 < max(sizes) <= 256 + EXTREMES
     assert abs(here.certificate_.dual - there.certificate_.dual) <= 2.1e-6 * there.certificate_.primal
     np.testing.assert_allclose(here.decision_function(K), there.decision_function(K), atol=0.01)
+
+
+class LittleMemory:
+    """Let kernel matrices on a device have so many entries together, and no more."""
+
+    def __init__(self, engine, most: int) -> None:
+        self.most, self.failures, self.sizes, self._values, self._live = most, 0, [], engine.values, []
+        engine.values = self
+
+    def __call__(self, kernel, first, second):
+        self._live = [one for one in self._live if one() is not None]
+        if sum(one().numel() for one in self._live) + first.n * second.n > self.most:
+            self.failures += 1
+            raise torch.OutOfMemoryError("no memory")
+        K = self._values(kernel, first, second)
+        self._live.append(weakref.ref(K))
+        self.sizes.append(first.n)
+        return K
+
+
+@pytest.fixture
+def little_memory(monkeypatch):
+    """Run backend="cuda" with memory for kernel matrices of 200 variables; host and device are told apart at 100 of them."""
+    for name in ("solver.MOST_ON_HOST", "gram.LEAST_TILE"):
+        monkeypatch.setattr(f"maxmargin.backends.cuda.{name}", 100)
+    monkeypatch.setattr("maxmargin.backends.cuda.plain.QUERIES_AT_ONCE", 16)
+    backend = make_device_backend()
+    monkeypatch.setitem(backends.BACKENDS, "cuda", lambda: backend)
+    memory = LittleMemory(backend._engine, 256 * 200)
+    memory.backend = backend
+    return memory
+
+
+@pytest.mark.parametrize("name", [*STREAMED, "large C", "one against the rest", "no intercept"])
+def test_working_sets_are_smaller_if_memory_runs_out(name, little_memory):
+    machine, targets = MACHINES[name]
+    there, here = (clone(machine).set_params(gap_tol=1e-6, backend=backend).fit(X, targets) for backend in ("native", "cuda"))
+    assert little_memory.failures
+    assert max(little_memory.sizes) <= 225
+    proof, expected = here.certificate_, there.certificate_
+    assert here.status_.converged
+    assert proof.meets(machine.tol, 1e-6)
+    assert abs(proof.dual - expected.dual) <= 2.1e-6 * abs(expected.primal)
+
+
+@pytest.mark.parametrize("kind", ["one against one", "doubled"])
+def test_as_many_machines_side_by_side_as_fit(kind, little_memory, monkeypatch):
+    """Two of four machines fit at a time, though the budget promises more; or none of two does."""
+    steps, together = little_memory.backend.inner._steps, []
+    monkeypatch.setattr(
+        little_memory.backend.inner, "_steps", lambda tiles, *told: together.append(len(tiles)) or steps(tiles, *told)
+    )
+    little_memory.most = 256 * 350 if kind == "one against one" else 256 * 150
+    if kind == "doubled":
+        grams = [DoubledGram(little_memory.backend.gram(RBF(gamma=0.2), DenseSamples(X[:90]), FLOAT64, 0, (0, 90)))] * 2
+    else:
+        gram = little_memory.backend.gram(RBF(gamma=0.2), DenseSamples(X), FLOAT64, 0, (0, 175, 350, 525, 700))
+        grams = [gram.restrict((number,)) for number in range(4)]
+    problems = [make_problems(len(gram))["squared hinge" if kind == "doubled" else "hinge"] for gram in grams]
+    joined = DualProblem.join(problems)
+    part = Part(joined, np.zeros(len(joined)), joined.linear.copy())
+    ends = np.cumsum([len(gram) for gram in grams]).tolist()
+    results = little_memory.backend.inner.solve_each(grams, part, ends, 1e-4, 1e-4, Limit(300_000))
+    assert little_memory.failures
+    assert len(results) == len(grams)
+    if kind == "one against one":
+        assert together == [2, 2]
+    for gram, problem, start, end, result in zip(grams, problems, [0, *ends], ends, results, strict=False):
+        everything = np.arange(len(gram), dtype=np.int32)
+        beta = part.beta[start:end]
+        little_memory.most = 10**9
+        again = beta @ gram.block(everything, everything) + problem.linear
+        again += 0.0 if problem.shift is None else problem.shift * beta
+        assert result.violation <= 1e-4
+        assert problem.violation(beta, again) <= 1.01e-4
+
+
+def test_a_split_tile_is_the_tile():
+    shift = np.linspace(0.1, 0.5, 50)
+    gram = make_device_backend().gram(RBF(gamma=0.2), DenseSamples(X), FLOAT64, 0, (0, len(X)))
+    members = np.arange(7, 57, dtype=np.int32)
+    tile, split = gram.whole_tile(members, shift), SplitTile(gram.subset(members), shift)
+    np.testing.assert_allclose(split.to_array(), tile.to_array(), rtol=1e-12)
+    some = np.arange(3, 40, 5, dtype=np.int32)
+    np.testing.assert_allclose(split.part(some).to_array(), tile.part(some).to_array(), rtol=1e-12)
+    rows, weights = torch.tensor(some, device=gram.device), torch.ones(2, len(some), dtype=torch.float64, device=gram.device)
+    np.testing.assert_allclose(split.sums(rows, weights).cpu(), tile.sums(rows, weights).cpu(), rtol=1e-12)
+
+
+def test_no_room_for_the_least_tile(little_memory):
+    little_memory.most = 256 * 20
+    with pytest.raises(MemoryError, match=r"do not fit into the memory of .*; use backend='auto'"):
+        SVC(backend="cuda").fit(X, y)
 
 
 def test_chunks_travel_one_ahead(monkeypatch):

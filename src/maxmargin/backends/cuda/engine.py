@@ -39,6 +39,11 @@ class Engine(ABC):
     #: The bytes that samples may take; more are streamed.
     budget: float = float("inf")
 
+    def use_smaller_tiles(self, than: int) -> None:
+        """Use tiles of at most half as many variables from now on: one of `than` variables does not fit into the memory."""
+        self.inner.largest_tile = min(self.inner.largest_tile, than // 2)
+        self.inner.tile = min(self.inner.tile, self.inner.largest_tile)
+
     @abstractmethod
     def sums(self, kernel: NamedKernel, queries: Packed, support: Packed, weights: torch.Tensor) -> torch.Tensor:
         """sums[m, q] = sum of weights[m, s] k(support_s, query_q), in float64 from entries in the arithmetic of the samples."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from copy import copy
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -25,6 +26,7 @@ Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 Indices = NDArray[np.int32]
 
+LEAST_TILE = 1024  # variables; a smaller tile has eight megabytes, and without these nothing can be done
 BYTES_OF_BOTH = 4 + 8  # bytes of a number in float32 and in float64
 DTYPES = {np.dtype(np.float32): torch.float32, np.dtype(np.float64): torch.float64}
 
@@ -202,7 +204,17 @@ class DeviceGram(Gram):
 
     # --- the contract ---------------------------------------------------------------------------------------------
 
-    def tile(self, members: Indices, shift: Vector | None = None) -> DeviceTile:
+    def tile(self, members: Indices, shift: Vector | None = None) -> DeviceTile | SplitTile:
+        try:
+            return self.whole_tile(members, shift)
+        except torch.OutOfMemoryError:
+            if len(members) <= LEAST_TILE:
+                raise
+        self._training_set.engine.use_smaller_tiles(len(members))
+        return SplitTile(self.subset(members), shift)
+
+    def whole_tile(self, members: Indices, shift: Vector | None = None) -> DeviceTile:
+        """The tile; a `torch.OutOfMemoryError` if it does not fit."""
         chosen = self.at(members)
         matrix = self._training_set.values(DTYPES[self.dtype], chosen, chosen)
         if shift is not None:
@@ -267,3 +279,35 @@ class DeviceGram(Gram):
 
     def release(self) -> None:
         """Nothing to do: there is no cache."""
+
+
+@dataclass(frozen=True)
+class SplitTile:
+    """The matrix of a working set that does not fit into the memory of the device. The solver minimises over parts of it in turn;
+    kernel sums update the gradient of the others."""
+
+    gram: DeviceGram
+    shift: Vector | None
+    is_split: ClassVar[bool] = True
+
+    def __len__(self) -> int:
+        return len(self.gram)
+
+    @property
+    def device(self) -> torch.device:
+        return self.gram.device
+
+    def to_array(self) -> NDArray[np.float64]:
+        everything, at_once = np.arange(len(self), dtype=np.int32), max(1, LEAST_TILE**2 // len(self))
+        rows = [self.gram.block(everything[start : start + at_once], everything) for start in range(0, len(self), at_once)]
+        K = np.concatenate(rows).astype(np.float64)
+        K[np.diag_indices(len(K))] += 0.0 if self.shift is None else self.shift
+        return K
+
+    def part(self, members: Indices) -> DeviceTile | SplitTile:
+        return self.gram.tile(members, None if self.shift is None else self.shift[members])
+
+    def sums(self, rows: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
+        """weights @ K[rows, :] in float64."""
+        sums = self.gram.sums(rows, weights)
+        return sums if self.shift is None else sums.index_add_(1, rows, weights * upload(self.shift, self.device)[rows])

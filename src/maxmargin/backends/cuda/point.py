@@ -8,7 +8,7 @@ from typing import Self
 import numpy as np
 import torch
 
-from maxmargin.backends.cuda.gram import DeviceGram
+from maxmargin.backends.cuda.gram import DeviceGram, SplitTile
 from maxmargin.backends.cuda.packing import upload, upload_places
 from maxmargin.backends.cuda.tile import DeviceTile
 from maxmargin.backends.native.point import NativePoint
@@ -25,7 +25,9 @@ class DevicePoint(Point):
     """Variables may share a sample: with a `DoubledGram`, variables k and k + n do. Over a tile, a point can be measured and
     moved."""
 
-    def __init__(self, problem: DualProblem, gram: Gram | DeviceTile, beta: torch.Tensor, gradient: torch.Tensor) -> None:
+    def __init__(
+        self, problem: DualProblem, gram: Gram | DeviceTile | SplitTile, beta: torch.Tensor, gradient: torch.Tensor
+    ) -> None:
         self.problem, self.gram = problem, gram  # type: ignore[assignment]
         self._inner: DeviceGram = gram.inner if isinstance(gram, DoubledGram) else gram  # type: ignore[assignment]
         self._beta, self._gradient = beta, gradient
