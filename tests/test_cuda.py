@@ -6,6 +6,7 @@ values by `plain` and tiles solved on the host."""
 from __future__ import annotations
 
 import sys
+import threading
 import weakref
 from contextlib import nullcontext
 
@@ -23,14 +24,16 @@ from maxmargin.backends.cuda import backend as module
 from maxmargin.backends.cuda.backend import DeviceBackend
 from maxmargin.backends.cuda.gram import SplitTile, Stored
 from maxmargin.backends.cuda.packing import pack
-from maxmargin.backends.cuda.plain import PlainEngine
+from maxmargin.backends.cuda.plain import PlainEngine, PlainSolver
 from maxmargin.backends.cuda.point import EXTREMES
 from maxmargin.backends.cuda.rows import DeviceRows
+from maxmargin.backends.cuda.several import SeveralBackend
 from maxmargin.backends.cuda.streaming import Streamed
 from maxmargin.formulations import DualProblem
 from maxmargin.gram import BlockGram, DoubledGram
 from maxmargin.kernels import RBF, Exponential, Laplacian, Linear, Matern32, Polynomial, Sigmoid
 from maxmargin.samples import DenseSamples, make_samples
+from maxmargin.training import shares_of_work
 
 HAS_CARD = torch.cuda.is_available()
 needs_card = pytest.mark.skipif(not HAS_CARD, reason="no card")
@@ -629,6 +632,137 @@ def test_chunks_travel_one_ahead(monkeypatch):
         assert log.index(("copy", number + 1)) < log.index(("work", number))
     for number in range(1, 3):
         assert log.index(("work", number)) < log.index(("host waits", number)) < log.index(("copy", number + 2))
+
+
+# --- several devices --------------------------------------------------------------------------------------------------
+
+
+class Counting(PlainEngine):
+    """A device that counts its kernel sums and the rows of its kernel matrices."""
+
+    def __init__(self) -> None:
+        super().__init__(torch.device("cpu"))
+        self.n_sums, self.n_rows = 0, 0
+
+    def sums(self, *told):
+        self.n_sums += 1
+        return super().sums(*told)
+
+    def values(self, kernel, first, second):
+        self.n_rows += first.n
+        return super().values(kernel, first, second)
+
+
+@pytest.fixture
+def engines(monkeypatch):
+    """Two stand-ins for cards, which backend="cuda:all" uses."""
+    two = Counting(), Counting()
+    monkeypatch.setitem(backends.BACKENDS, "cuda:all", lambda: SeveralBackend(two))
+    monkeypatch.setitem(backends.BACKENDS, "cuda", lambda: DeviceBackend(PlainEngine(torch.device("cpu"))))
+    return two
+
+
+def fit_on_one_and_two(machine, *data):
+    return (clone(machine).set_params(backend=name).fit(*data) for name in ("cuda", "cuda:all"))
+
+
+@pytest.mark.parametrize("largest_tile", [3072, 200], ids=["side by side", "one after the other"])
+@pytest.mark.parametrize("machine", [SVC(), SVC(multi_class="ovr"), SVC(loss="squared_hinge")], ids=["ovo", "ovr", "shift"])
+def test_machines_are_spread_over_devices(machine, largest_tile, engines, monkeypatch):
+    monkeypatch.setattr(PlainSolver, "largest_tile", largest_tile)
+    monkeypatch.setattr(PlainSolver, "tile", min(largest_tile, 1536))
+    one, two = fit_on_one_and_two(machine, X, of_four)
+    assert all(engine.n_sums >= 2 for engine in engines)  # certificates, too
+    assert two.status_.converged
+    np.testing.assert_array_equal(two.dual_coef_, one.dual_coef_)
+    np.testing.assert_array_equal(two.intercept_, one.intercept_)
+    for here, there in zip(two.certificate_.parts, one.certificate_.parts, strict=True):
+        assert (here.primal, here.dual, here.gap) == (there.primal, there.dual, there.gap)
+    np.testing.assert_array_equal(two.predict(X), one.predict(X))
+
+
+def test_machines_are_spread_by_their_work():
+    assert shares_of_work([10, 100, 10, 20], 2) == [[1], [0, 2, 3]]
+    assert shares_of_work([5, 5, 5, 5], 3) == [[0, 3], [1], [2]]
+    assert shares_of_work([7], 2) == [[0]]
+
+
+def test_folds_of_probabilities_are_spread_over_devices(engines):
+    one, two = fit_on_one_and_two(SVC(probability="cv"), X, y)
+    assert all(engine.n_rows for engine in engines)
+    np.testing.assert_array_equal(two.predict_proba(X), one.predict_proba(X))
+
+
+@pytest.mark.parametrize("whole", [8192, 100], ids=["matrices as a whole", "matrices in parts"])
+@pytest.mark.parametrize("targets", [y, of_four], ids=["two classes", "four classes"])
+def test_grids_are_spread_over_devices(whole, targets, engines, monkeypatch):
+    monkeypatch.setattr("maxmargin.model_selection.grid.LARGEST_WHOLE_MATRIX", whole)
+    used = [0, 0]
+    for number, engine in enumerate(engines):
+
+        def solve(*told, number=number, solve=engine.inner.solve):
+            used[number] += 1
+            return solve(*told)
+
+        monkeypatch.setattr(engine.inner, "solve", solve)
+    one, two = fit_on_one_and_two(SVCCV(Cs=[0.1, 1.0, 10.0], gammas=[0.1, 1.0], cv=4, refit=False), X[:400], targets[:400])
+    assert min(used) > 0
+    for name in ("mean_test_score", *(f"split{fold}_relative_gap" for fold in range(4))):
+        np.testing.assert_array_equal(two.cv_results_[name], one.cv_results_[name])
+
+
+def test_a_single_machine_and_limits_stay_on_one_device(engines):
+    SVC(backend="cuda:all").fit(X, y)
+    SVC(backend="cuda:all", max_seconds=100.0).fit(X, of_four)
+    SVC(backend="cuda:all", max_iter=10**6).fit(X, of_four)
+    assert engines[0].n_rows > 0
+    assert engines[1].n_rows == 0
+
+
+def test_callbacks_are_told_of_machines_on_several_devices(engines):
+    seen, threads = [], set()
+
+    def watch(progress):
+        seen.append((progress.machine, progress.n_machines))
+        threads.add(threading.current_thread())
+
+    SVC(backend="cuda:all", callbacks=[watch]).fit(X, of_four)
+    assert seen == [(number, 6) for number in range(6)]
+    assert threads == {threading.main_thread()}
+
+
+def test_an_error_of_one_device_is_raised(engines, monkeypatch):
+    monkeypatch.setattr(engines[1], "values", fail_for_memory)
+    with pytest.raises(MemoryError, match="do not fit into the memory of"):
+        SVC(backend="cuda:all").fit(X, of_four)
+
+
+def test_all_cards_are_those_that_torch_sees(monkeypatch):
+    current, made = [1], []
+
+    class On:
+        def __init__(self, number):
+            self.number = number
+
+        def __enter__(self):
+            current.append(self.number)
+
+        def __exit__(self, *_):
+            current.pop()
+
+    def make():
+        made.append(current[-1])
+        return DeviceBackend(PlainEngine(torch.device("cpu")))
+
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 3)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: current[-1])
+    monkeypatch.setattr(torch.cuda, "device", On)
+    monkeypatch.setattr(module, "make_cuda_backend", make)
+    assert backends.make_backend("cuda:all").n_devices == 3
+    assert made == [1, 0, 2]
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    current[:] = [0]
+    assert backends.make_backend("cuda:all").n_devices == 1
 
 
 # --- what is missing --------------------------------------------------------------------------------------------------

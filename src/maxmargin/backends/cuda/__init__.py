@@ -1,6 +1,7 @@
 """The backend of NVIDIA's cards: samples, duals and gradient in the memory of the card, working sets solved there.
 
     backend     which data and kernels it takes, and what is missing where it cannot run
+    several     the backend of several devices
     packing     samples on a device
     rows        samples that are on a device already
     streaming   samples that are too many for the memory of a device

@@ -140,6 +140,19 @@ def make_cuda_backend() -> DeviceBackend:
     return DeviceBackend(CardEngine(torch.device("cuda", torch.cuda.current_device())))
 
 
+def make_backend_of_all_cards() -> DeviceBackend:
+    """The backend of all cards that torch sees, the current one first."""
+    from maxmargin.backends.cuda.several import SeveralBackend
+
+    first = make_cuda_backend()
+    engines = [first._engine]
+    for number in range(torch.cuda.device_count()):
+        if number != torch.cuda.current_device():
+            with torch.cuda.device(number):
+                engines.append(make_cuda_backend()._engine)
+    return SeveralBackend(engines) if len(engines) > 1 else first
+
+
 ADVICE = "use backend='auto', which computes on the processor"
 
 

@@ -42,6 +42,12 @@ class CardEngine(Engine):
         self.inner = CardSolver(device, SHARE_OF_MEMORY * free)
         self.budget = SHARE_FOR_SAMPLES * free
 
+    def use(self) -> None:
+        torch.cuda.set_device(self.device)
+
+    def finish(self) -> None:
+        torch.cuda.synchronize(self.device)
+
     def sums(self, kernel: NamedKernel, queries: Packed, support: Packed, weights: torch.Tensor) -> torch.Tensor:
         if not queries.n or not support.n:
             return torch.zeros(len(weights), queries.n, dtype=torch.float64, device=self.device)
@@ -83,8 +89,8 @@ class CardEngine(Engine):
         used: torch.cuda.Event | None = None
         ahead: tuple[torch.Tensor, torch.cuda.Event] | None = None
         for chunk in chunks:
-            if isinstance(chunk, torch.Tensor):  # on the card already
-                yield chunk
+            if isinstance(chunk, torch.Tensor):  # on a card already
+                yield chunk.to(self.device)
                 continue
             pinned = torch.from_numpy(chunk).pin_memory()
             if used is not None:

@@ -39,6 +39,14 @@ class Engine(ABC):
     #: The bytes that samples may take; more are streamed.
     budget: float = float("inf")
 
+    def use(self) -> None:
+        """Let the calling thread compute on this device from now on."""
+        return None  # a thread needs to say so for a card only
+
+    def finish(self) -> None:
+        """Wait until the device has done all that it was asked for, by any thread."""
+        return None  # a device that works while the host goes on has something to wait for
+
     def use_smaller_tiles(self, than: int) -> None:
         """Use tiles of at most half as many variables from now on: one of `than` variables does not fit into the memory."""
         self.inner.largest_tile = min(self.inner.largest_tile, than // 2)

@@ -39,6 +39,17 @@ class TrainingSet(ABC):
 
     def __init__(self, engine: Engine, kernel: Kernel, samples: Samples) -> None:
         self.engine, self.kernel, self.samples = engine, kernel, samples
+        self._twins: dict[Engine, TrainingSet] = {engine: self}
+
+    def on(self, engine: Engine) -> TrainingSet:
+        """The same training set on another device, where what is made of it is kept."""
+        self.engine.finish()  # rows there may have been made by another thread
+        if engine not in self._twins:
+            self._twins[engine] = self._twin(engine)
+        return self._twins[engine]
+
+    @abstractmethod
+    def _twin(self, engine: Engine) -> TrainingSet: ...
 
     @abstractmethod
     def sums(self, dtype: torch.dtype, rows: torch.Tensor, weights: torch.Tensor, at: torch.Tensor | None) -> torch.Tensor:
@@ -61,6 +72,9 @@ class Features(TrainingSet):
     """Samples with features, copied to the device: kernel entries are computed when they are needed."""
 
     kernel: NamedKernel
+
+    def _twin(self, engine: Engine) -> Features:
+        return Features(engine, self.kernel, self.samples)
 
     def sums(self, dtype: torch.dtype, rows: torch.Tensor, weights: torch.Tensor, at: torch.Tensor | None) -> torch.Tensor:
         everyone = self._table(dtype)
@@ -119,6 +133,10 @@ class Stored(TrainingSet):
     def __init__(self, engine: Engine, kernel: Kernel, samples: MatrixSamples, rounding: float = 0.0) -> None:
         super().__init__(engine, kernel, samples)
         self.rounding = rounding
+
+    def _twin(self, engine: Engine) -> Stored:
+        assert isinstance(self.samples, MatrixSamples)
+        return Stored(engine, self.kernel, self.samples, self.rounding)
 
     def sums(self, dtype: torch.dtype, rows: torch.Tensor, weights: torch.Tensor, at: torch.Tensor | None) -> torch.Tensor:
         found = []
@@ -191,6 +209,13 @@ class DeviceGram(Gram):
         """The samples of some variables, as places in the training set."""
         places = variables if isinstance(variables, torch.Tensor) else upload_places(variables, self.device)
         return places if self._members is None else self._members[places]
+
+    def on(self, engine: Engine) -> DeviceGram:
+        """The same matrix, for a thread that uses another device, or the same one."""
+        twin = copy(self)
+        twin._training_set, twin.device = self._training_set.on(engine), engine.device
+        twin._members = None if self._members is None else self._members.to(engine.device)
+        return twin
 
     # --- on the device --------------------------------------------------------------------------------------------
 
