@@ -5,6 +5,8 @@ values by `plain` and tiles solved on the host."""
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 import threading
 import weakref
@@ -19,7 +21,7 @@ torch = pytest.importorskip("torch")
 
 import maxmargin.backends as backends
 from maxmargin import SVC, SVCCV, SVR, KernelRegressor, NuSVC, NuSVR, OneClassSVM
-from maxmargin.backends import Limit, Part, ReferenceBackend, TileResult
+from maxmargin.backends import Limit, Part, ReferenceBackend, SamplesLostError, TileResult
 from maxmargin.backends.cuda import backend as module
 from maxmargin.backends.cuda.backend import DeviceBackend
 from maxmargin.backends.cuda.gram import SplitTile, Stored
@@ -33,6 +35,7 @@ from maxmargin.formulations import DualProblem
 from maxmargin.gram import BlockGram, DoubledGram
 from maxmargin.kernels import RBF, Exponential, Laplacian, Linear, Matern32, Polynomial, Sigmoid
 from maxmargin.samples import DenseSamples, make_samples
+from maxmargin.solution import Status
 from maxmargin.training import shares_of_work
 
 HAS_CARD = torch.cuda.is_available()
@@ -763,6 +766,142 @@ def test_all_cards_are_those_that_torch_sees(monkeypatch):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     current[:] = [0]
     assert backends.make_backend("cuda:all").n_devices == 1
+
+
+# --- a card that fails, Ctrl-C, forks ---------------------------------------------------------------------------------
+
+
+class Failing(PlainEngine):
+    """A device that fails after so many calls of its kernels. From then on nothing can be read from it."""
+
+    def __init__(self, calls: int, monkeypatch) -> None:
+        super().__init__(torch.device("cpu"))
+        self.calls = calls
+        for name in ("cpu", "numpy", "tolist", "__getitem__", "__add__"):
+            monkeypatch.setattr(torch.Tensor, name, self._dying(getattr(torch.Tensor, name)))
+
+    def _dying(self, method):
+        def called(tensor, *told):
+            self._look()
+            return method(tensor, *told)
+
+        return called
+
+    def _look(self):
+        if self.calls < 0:
+            raise torch.AcceleratorError("CUDA error: unspecified launch failure\nCompile with ...")
+
+    def values(self, *told):
+        self.calls -= 1
+        self._look()
+        return super().values(*told)
+
+
+def test_the_failing_device(monkeypatch):
+    rows = torch.ones(2)
+    engine = Failing(0, monkeypatch)
+    rows.cpu()
+    with pytest.raises(torch.AcceleratorError):
+        engine.values(None, None, None)
+    with pytest.raises(torch.AcceleratorError):
+        rows.cpu()
+
+
+@pytest.mark.parametrize("on_device", [False, True], ids=["rows of the host", "rows that were sent"])
+@pytest.mark.parametrize("calls", [30, 60])
+@pytest.mark.parametrize("machine", [SVC(C=10.0, gamma=1.0), SVR(C=10.0, gamma=1.0)], ids=["SVC", "SVR"])
+def test_a_card_that_fails_leaves_the_model_that_was_reached(machine, calls, on_device, monkeypatch):
+    monkeypatch.setattr(PlainSolver, "largest_tile", 100)
+    monkeypatch.setattr(PlainSolver, "tile", 100)
+    monkeypatch.setattr("maxmargin.estimators.arrays.LARGE", 1 if on_device else 10**9)
+    features, labels, values = make_data(1100)
+    monkeypatch.setitem(backends.BACKENDS, "cuda", lambda: DeviceBackend(engine))
+    with monkeypatch.context() as patched:
+        engine = Failing(calls, patched)
+        model = clone(machine).set_params(backend="cuda")
+        with pytest.raises(SamplesLostError, match=r"cpu has failed .* \(CUDA error: unspecified launch failure\)\. The model"):
+            model.fit(features, values if isinstance(machine, SVR) else labels)
+    assert engine.calls < 0
+    best = clone(machine).fit(features, values if isinstance(machine, SVR) else labels).certificate_
+    proof = model.certificate_
+    assert model.status_ is Status.SOURCE_FAILED
+    assert not proof.complete
+    assert 0.0 < proof.dual <= best.primal
+    assert len(model.support_) > 0
+    np.testing.assert_array_equal(model.support_vectors_, features[model.support_])
+    model.set_params(backend="native").predict(features)
+
+
+def test_a_card_that_fails_early_leaves_the_machine_that_predicts_a_constant(monkeypatch):
+    monkeypatch.setitem(backends.BACKENDS, "cuda", lambda: DeviceBackend(engine))
+    with monkeypatch.context() as patched:
+        engine = Failing(0, patched)
+        model = SVC(backend="cuda")
+        with pytest.raises(SamplesLostError, match="The model that was reached is kept"):
+            model.fit(X, y)
+    assert len(model.support_) == 0
+    assert model.certificate_.dual == 0.0
+    engine = Failing(0, monkeypatch)
+    with pytest.raises(SamplesLostError, match="has failed in the middle"):
+        SVC(backend="cuda", multi_class="crammer_singer").fit(X, of_four)
+
+
+def test_rows_on_a_card_that_fails_are_lost(monkeypatch):
+    monkeypatch.setattr("maxmargin.estimators.arrays.is_on_card", lambda rows: isinstance(rows, torch.Tensor))
+    monkeypatch.setattr(PlainSolver, "largest_tile", 100)
+    monkeypatch.setattr(PlainSolver, "tile", 100)
+    rows = torch.tensor(X)
+    engine = Failing(30, monkeypatch)
+    monkeypatch.setitem(backends.BACKENDS, "cuda", lambda: DeviceBackend(engine))
+    with pytest.raises(SamplesLostError, match="the rows were on cpu only, which has failed, so there is no model"):
+        SVC(C=10.0, gamma=1.0, backend="cuda").fit(rows, y)
+
+
+def test_one_of_two_cards_fails(engines, monkeypatch):
+    def fail(*_):
+        raise torch.AcceleratorError("CUDA error: unspecified launch failure")
+
+    monkeypatch.setattr(engines[1], "values", fail)
+    model = SVC(backend="cuda:all")
+    with pytest.raises(SamplesLostError, match="The model that was reached is kept"):
+        model.fit(X, of_four)
+    expected = SVC(backend="cuda").fit(X, of_four)
+    reached = [here.dual / there.dual for here, there in zip(model.certificate_.parts, expected.certificate_.parts, strict=True)]
+    assert sorted(np.round(reached, 2)) == [0.0, 0.0, 0.0, 1.0, 1.0, 1.0]
+
+
+@pytest.mark.parametrize("name", ["cuda", "cuda:all"])
+def test_ctrl_c_keeps_the_model(name, engines, monkeypatch):
+    """The signal comes in the middle of a certificate or a pass, from the thread that computes it."""
+    monkeypatch.setattr(PlainSolver, "largest_tile", 100)
+    monkeypatch.setattr(PlainSolver, "tile", 100)
+    calls, sums = [], PlainEngine.sums
+
+    def interrupted(*told):
+        calls.append(None)
+        if len(calls) == 8:
+            os.kill(os.getpid(), signal.SIGINT)
+        return sums(*told)
+
+    monkeypatch.setattr(PlainEngine, "sums", interrupted)
+    model = SVC(C=10.0, gamma=1.0, backend=name)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, of_four)
+    assert model.status_ is Status.INTERRUPTED
+    assert np.isfinite(model.certificate_.gap)
+    assert model.certificate_.dual > 0.0
+    model.predict(X)
+
+
+def test_a_forked_process_cannot_use_the_card_of_its_parent(monkeypatch):
+    def refuse():
+        raise RuntimeError("Cannot re-initialize CUDA in forked subprocess. Use the 'spawn' start method")
+
+    monkeypatch.setitem(backends.BACKENDS, "cuda", backends.make_cuda)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", refuse)
+    with pytest.raises(RuntimeError, match=r"backend='cuda' cannot use the card in this process: .*spawn.*use backend='auto'"):
+        SVC(backend="cuda").fit(X, y)
 
 
 # --- what is missing --------------------------------------------------------------------------------------------------

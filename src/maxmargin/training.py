@@ -249,8 +249,14 @@ def train_each(
             case.gram.expect(np.arange(len(case.gram), dtype=np.int32))
     for begin, some in _batches(cases):
         some[0].job.control.begin_turn(first + begin, len(some))
-        ahead = solve_ahead(choice, [case.job for case in some])
-        proofs = _prove_together(some, ahead)
+        ahead: Mapping[int, Solution] = {}
+        proofs: Mapping[int, Certificate] = {}
+        try:
+            with some[0].job.backend.watched():
+                ahead = solve_ahead(choice, [case.job for case in some])
+                proofs = _prove_together(some, ahead)
+        except SamplesLostError as error:
+            some[0].job.control.failure = error
         for number, case in enumerate(some, begin):
             case.job.control.begin_turn(first + number)
             claim, proof = ahead.get(number - begin), proofs.get(number - begin)
@@ -260,8 +266,11 @@ def train_each(
                 order = None if orders is None else orders[number % len(orders)]
                 steps = case.job.control.steps
                 try:
-                    outcome = settle(choice, case, solve(choice, case.job, claim, options, order))
+                    with case.job.backend.watched():
+                        outcome = settle(choice, case, solve(choice, case.job, claim, options, order))
                 except SamplesLostError as error:
+                    if not isinstance(case, BinaryCase):
+                        raise
                     case.job.control.failure = error
                     outcome = _rescued(case, claim, case.job.control.steps - steps)
                 yield outcome
@@ -285,7 +294,9 @@ def _train_on_devices(choice: Choice, cases: Sequence[Case], options: SolverOpti
         backend.use_one_thread()
         part = control.share()
         moved = [cases[number].moved(backend.here(cases[number].gram), part) for number in share]
-        return dict(zip(share, train_each(choice, moved, options), strict=True))
+        outcomes = dict(zip(share, train_each(choice, moved, options), strict=True))
+        control.failure = control.failure or part.failure
+        return outcomes
 
     with ThreadPoolExecutor(len(shares)) as pool:
         outcomes = {number: outcome for share in pool.map(train, shares) for number, outcome in share.items()}

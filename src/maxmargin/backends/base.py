@@ -206,6 +206,10 @@ class Backend(ABC):
         """The kernel matrix on the device that the calling thread uses."""
         return gram
 
+    def watched(self) -> AbstractContextManager[Any]:
+        """A context in which an error that means that samples are lost becomes a `SamplesLostError`."""
+        return nullcontext()
+
     def session(self, entries: int) -> AbstractContextManager[Any]:
         """A context with the settings (of threads, say) that this backend needs to compute about `entries` kernel entries."""
         return nullcontext()

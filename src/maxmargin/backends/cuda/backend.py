@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from maxmargin.backends.base import Backend, Matrix, Vector
+from maxmargin.backends.base import Backend, Matrix, SamplesLostError, Vector
 from maxmargin.backends.cuda.engine import PAIRINGS, Engine
 from maxmargin.backends.cuda.gram import BYTES_OF_BOTH, DTYPES, DeviceGram, Features, Stored
 from maxmargin.backends.cuda.packing import Packed, upload
@@ -37,6 +37,7 @@ class DeviceBackend(Backend):
     """A backend whose numbers live on one of torch's devices."""
 
     name: ClassVar[str] = "torch"
+    _point: DevicePoint | None = None  # the one that was placed last
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -54,7 +55,7 @@ class DeviceBackend(Backend):
         if not fits(self._engine, DenseSamples(X), BYTES_OF_BOTH):
             return X
         with self.session(X.size):
-            return DeviceRows(upload(X, self._engine.device))
+            return DeviceRows(upload(X, self._engine.device), X)
 
     @contextmanager
     def session(self, entries: int) -> Iterator[None]:
@@ -68,8 +69,21 @@ class DeviceBackend(Backend):
                 f"backend='cuda': the samples and a working set do not fit into the memory of {self._engine.device}; {ADVICE}"
             ) from error
 
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        try:
+            yield
+        except self._engine.failures as error:
+            self._engine.lost = True
+            reason = str(error).partition("\n")[0]
+            raise SamplesLostError(f"{self._engine.device} has failed in the middle of the fit ({reason})") from error
+
     def place(self, problem: DualProblem, gram: Gram, beta: Vector, gradient: Vector) -> Point:
-        return DevicePoint.placed(problem, gram, beta, gradient)
+        self._point = DevicePoint.placed(problem, gram, beta, gradient)
+        return self._point
+
+    def reached(self, problem: DualProblem) -> Vector | None:
+        return self._point.reached if self._point is not None and self._point.problem is problem else None
 
     def whole(
         self,
@@ -130,7 +144,10 @@ def make_cuda_backend() -> DeviceBackend:
     if not torch.cuda.is_available():
         built = "sees none" if torch.version.cuda else "is built without CUDA"
         raise RuntimeError(f"backend='cuda' needs an NVIDIA card and its driver, and torch {torch.__version__} {built}: {ADVICE}")
-    capability = torch.cuda.get_device_capability()
+    try:
+        capability = torch.cuda.get_device_capability()
+    except RuntimeError as error:  # in a forked process, for one, whose parent has used the card
+        raise RuntimeError(f"backend='cuda' cannot use the card in this process: {error}; or {ADVICE}") from error
     if capability < OLDEST:
         major, minor = capability
         raise RuntimeError(

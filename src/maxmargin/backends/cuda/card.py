@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 
 from maxmargin.backends.base import NEVER, Limit, TileResult
+from maxmargin.backends.cuda.compiler import CudaError
 from maxmargin.backends.cuda.engine import Engine, pairing_of
 from maxmargin.backends.cuda.packing import WIDTH, Packed
 from maxmargin.backends.cuda.point import EXTREMES
@@ -35,6 +36,8 @@ WITH_CLUSTERS = 90  # the least compute capability
 
 
 class CardEngine(Engine):
+    failures = (torch.AcceleratorError, CudaError)
+
     def __init__(self, device: torch.device) -> None:
         self.device = device
         self._processors = torch.cuda.get_device_properties(device).multi_processor_count

@@ -38,6 +38,10 @@ class Engine(ABC):
     inner: InnerSolver
     #: The bytes that samples may take; more are streamed.
     budget: float = float("inf")
+    #: The errors of a device that has failed.
+    failures: tuple[type[Exception], ...] = (torch.AcceleratorError,)
+    #: Whether the device has failed, and nothing on it can be read again.
+    lost: bool = False
 
     def use(self) -> None:
         """Let the calling thread compute on this device from now on."""

@@ -14,8 +14,10 @@ from numpy.typing import NDArray
 
 from maxmargin.backends.cuda.engine import Engine
 from maxmargin.backends.cuda.packing import pack, padded, upload, upload_places, upload_rows
+from maxmargin.backends.cuda.rows import host_samples
 from maxmargin.backends.cuda.streaming import PARTS, Streamed, Table, fits, kernel_sums
 from maxmargin.backends.cuda.tile import DeviceTile
+from maxmargin.backends.native import NativeBackend
 from maxmargin.backends.native.packing import centre_for, linear_sums
 from maxmargin.gram import ExactSums, Gram, rounding_of_sums
 from maxmargin.kernels import Kernel, NamedKernel
@@ -187,6 +189,7 @@ class DeviceGram(Gram):
         self.kernel, self.dtype, self.device = training_set.kernel, np.dtype(dtype), training_set.engine.device
         self._training_set, self._segments = training_set, segments
         self._members: torch.Tensor | None = None  # the samples of the variables; None: all of them, in order
+        self._places: Indices | None = None  # the same on the host
 
     def __len__(self) -> int:
         return self._segments[-1] if self._members is None else len(self._members)
@@ -203,7 +206,7 @@ class DeviceGram(Gram):
     @property
     def samples(self) -> Samples:
         samples = self._training_set.samples
-        return samples if self._members is None else samples.take(self._members.cpu().numpy())
+        return samples if self._places is None else samples.take(self._places)
 
     def at(self, variables: Indices | torch.Tensor) -> torch.Tensor:
         """The samples of some variables, as places in the training set."""
@@ -236,7 +239,7 @@ class DeviceGram(Gram):
             if len(members) <= LEAST_TILE:
                 raise
         self._training_set.engine.use_smaller_tiles(len(members))
-        return SplitTile(self.subset(members), shift)
+        return SplitTile(self._part(members), shift)
 
     def whole_tile(self, members: Indices, shift: Vector | None = None) -> DeviceTile:
         """The tile; a `torch.OutOfMemoryError` if it does not fit."""
@@ -249,7 +252,7 @@ class DeviceGram(Gram):
     @property
     def everyone(self) -> DeviceGram:
         """The matrix of the whole training set."""
-        return self._over(None)
+        return self._over(None, None)
 
     def part_of(self, tile: DeviceTile) -> DeviceTile:
         """The tile of all variables, from that of `everyone`."""
@@ -261,7 +264,7 @@ class DeviceGram(Gram):
 
     def diagonal(self) -> Vector:
         diagonal = self._training_set.diagonal
-        return diagonal if self._members is None else diagonal[self._members.cpu().numpy()]
+        return diagonal if self._places is None else diagonal[self._places]
 
     def accumulate(self, rows: Indices, weights: Matrix, out: Matrix) -> None:
         out += self.sums(upload(rows, self.device), upload(weights, self.device)).cpu().numpy()
@@ -281,25 +284,32 @@ class DeviceGram(Gram):
 
     def _on_host(self, variables: Indices) -> Indices:
         """Like `at`, on the host."""
-        return variables if self._members is None else self.at(variables).cpu().numpy().astype(np.int32)
+        return variables if self._places is None else self._places[variables]
 
-    def subset(self, members: Indices) -> DeviceGram:
-        return self._over(self.at(members))
+    def subset(self, members: Indices) -> Gram:
+        if self._training_set.engine.lost:
+            chosen = self._training_set.samples.take(self._on_host(members))
+            return NativeBackend().gram(self.kernel, host_samples(chosen), np.dtype(np.float64), 0, (0, len(members)))
+        return self._part(members)
+
+    def _part(self, members: Indices) -> DeviceGram:
+        return self._over(self.at(members), self._on_host(members))
 
     def restrict(self, segments: tuple[int, ...]) -> DeviceGram:
         edges = self._segments
-        return self._over(torch.cat([torch.arange(edges[s], edges[s + 1], device=self.device) for s in segments]))
+        places = np.concatenate([np.arange(edges[s], edges[s + 1], dtype=np.int32) for s in segments])
+        return self._over(upload(places, self.device), places)
 
-    def _over(self, members: torch.Tensor | None) -> DeviceGram:
+    def _over(self, members: torch.Tensor | None, places: Indices | None) -> DeviceGram:
         part = copy(self)
-        part._members = members
+        part._members, part._places = members, places
         return part
 
     def in_float64(self) -> DeviceGram:
         if self.dtype == np.float64:
             return self
         wide = DeviceGram(self._training_set, np.dtype(np.float64), self._segments)
-        wide._members = self._members
+        wide._members, wide._places = self._members, self._places
         return wide
 
     def release(self) -> None:

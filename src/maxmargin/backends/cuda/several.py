@@ -16,6 +16,7 @@ from maxmargin.backends.base import InnerSolver
 from maxmargin.backends.cuda.backend import DeviceBackend
 from maxmargin.backends.cuda.engine import Engine
 from maxmargin.backends.cuda.gram import DeviceGram
+from maxmargin.backends.cuda.point import DevicePoint
 from maxmargin.backends.native import NativeBackend
 from maxmargin.gram import Gram, WrappedGram
 
@@ -26,11 +27,19 @@ class SeveralBackend(DeviceBackend):
     def __init__(self, engines: Sequence[Engine]) -> None:
         self._engines = engines
         self._next = itertools.cycle(engines)
-        self._own = threading.local()  # the engine of the calling thread
+        self._own = threading.local()  # the engine of the calling thread, and the point that it has placed last
 
     @property
     def _engine(self) -> Engine:  # type: ignore[override]
         return getattr(self._own, "engine", self._engines[0])
+
+    @property
+    def _point(self) -> DevicePoint | None:  # type: ignore[override]
+        return getattr(self._own, "point", None)
+
+    @_point.setter
+    def _point(self, point: DevicePoint | None) -> None:
+        self._own.point = point
 
     @property
     def inner(self) -> InnerSolver:  # type: ignore[override]
