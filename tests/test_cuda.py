@@ -593,6 +593,17 @@ def test_no_room_for_the_least_tile(little_memory):
         SVC(backend="cuda").fit(X, y)
 
 
+@pytest.mark.parametrize(("fraction", "free"), [(1.0, 700.0), (0.5, 300.0), (0.1, 0.0)])
+def test_the_budget_is_what_torch_may_still_take(fraction, free, monkeypatch):
+    """Of 1000 bytes 600 are free, and torch has 300, of which it uses 200."""
+    card = pytest.importorskip("maxmargin.backends.cuda.card")
+    stats = {"reserved_bytes.all.current": 300, "allocated_bytes.all.current": 200}
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _: (600, 1000))
+    monkeypatch.setattr(torch.cuda, "memory_stats", lambda _: stats)
+    monkeypatch.setattr(torch.cuda, "get_per_process_memory_fraction", lambda _: fraction)
+    assert card.free_memory(torch.device("cpu")) == free
+
+
 def test_chunks_travel_one_ahead(monkeypatch):
     """The engine of a card, with stand-ins for the streams: a chunk is handed out when it has arrived, and a copy begins only
     when the work on the chunk two before it has ended."""
