@@ -9,8 +9,9 @@
 
 Each line is printed as soon as it is measured, and appended to the file ``--json``. Measurements that would begin after
 ``--seconds`` are left out. ``--backends native cuda`` fits the same sets on the processor, too; ``--plot`` draws the growth of
-all lines in the file, so that lines of several machines may be in one picture. Without a card, ``--device cpu`` runs the same
-code on torch's CPU device, to test the command.
+all lines in the file, so that lines of several machines may be in one picture. ``--budget 100`` leaves 100 MB of the card to the
+samples, so that larger sets are streamed; ``--backends cuda:all`` uses several cards. Without a card, ``--device cpu`` runs the
+same code on torch's CPU device, to test the command.
 """
 
 from __future__ import annotations
@@ -52,9 +53,8 @@ Line = dict[str, Any]
 
 def main() -> None:
     options = parse()
-    if options.device == "cpu":
-        backends.BACKENDS["cuda"] = lambda: DeviceBackend(PlainEngine(torch.device("cpu")))
-    else:
+    backends.BACKENDS["cuda"] = partial(device_backend, options)
+    if options.device == "cuda":
         print(json.dumps({"card": torch.cuda.get_device_name(), "torch": torch.__version__}), flush=True)
     end = perf_counter() + options.seconds
     for part, name, measure in plan(options):
@@ -83,6 +83,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--repeats", type=int, default=3, help="fits after the first, of which the best counts (default 3)")
     parser.add_argument("--patience", type=float, default=20, help="do not repeat fits slower than this many seconds")
     parser.add_argument("--seconds", type=float, default=np.inf, help="begin no measurement after so many seconds")
+    parser.add_argument("--budget", type=float, metavar="MB", help="memory for samples; sets that need more are streamed")
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
     parser.add_argument("--json", type=Path, help="file to append each line to")
     parser.add_argument("--plot", type=Path, help="draw the growth of all lines in the file --json into this file")
@@ -182,7 +183,10 @@ def one_pass(sizes: tuple[int, int, int], dtype: torch.dtype, options: argparse.
 
 
 def device_backend(options: argparse.Namespace) -> DeviceBackend:
-    return make_cuda_backend() if options.device == "cuda" else DeviceBackend(PlainEngine(torch.device("cpu")))
+    backend = make_cuda_backend() if options.device == "cuda" else DeviceBackend(PlainEngine(torch.device("cpu")))
+    if options.budget is not None:
+        backend._engine.budget = 1e6 * options.budget
+    return backend
 
 
 def best(run: Callable[[], object], options: argparse.Namespace) -> float:

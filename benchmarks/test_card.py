@@ -9,6 +9,7 @@ pytest.importorskip("torch")
 
 import maxmargin.backends as backends
 from benchmarks import card
+from maxmargin.backends.cuda.streaming import Streamed
 
 SMALL = ["--device", "cpu", "--repeats", "1"]
 
@@ -56,3 +57,12 @@ def test_nothing_begins_after_the_time(monkeypatch: pytest.MonkeyPatch, capsys: 
     printed = capsys.readouterr()
     assert not printed.out
     assert "fits moons: left out" in printed.err
+
+
+def test_a_small_budget_streams_the_samples(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    parts: list[object] = []
+    kept = Streamed.parts
+    monkeypatch.setattr(Streamed, "parts", lambda *told: parts.append(None) or kept(*told))
+    run(monkeypatch, "--parts", "fits", "--sets", "breast_cancer", "--budget", "0.01")
+    assert json.loads(capsys.readouterr().out)["status"] == "CONVERGED"
+    assert parts

@@ -5,7 +5,12 @@ values by `plain` and tiles solved on the host."""
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
+import threading
+import weakref
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -16,15 +21,22 @@ torch = pytest.importorskip("torch")
 
 import maxmargin.backends as backends
 from maxmargin import SVC, SVCCV, SVR, KernelRegressor, NuSVC, NuSVR, OneClassSVM
-from maxmargin.backends import Limit, Part, ReferenceBackend, TileResult
+from maxmargin.backends import Limit, Part, ReferenceBackend, SamplesLostError, TileResult
 from maxmargin.backends.cuda import backend as module
 from maxmargin.backends.cuda.backend import DeviceBackend
+from maxmargin.backends.cuda.gram import SplitTile, Stored
 from maxmargin.backends.cuda.packing import pack
-from maxmargin.backends.cuda.plain import PlainEngine
+from maxmargin.backends.cuda.plain import PlainEngine, PlainSolver
+from maxmargin.backends.cuda.point import EXTREMES
+from maxmargin.backends.cuda.rows import DeviceRows
+from maxmargin.backends.cuda.several import SeveralBackend
+from maxmargin.backends.cuda.streaming import Streamed
 from maxmargin.formulations import DualProblem
 from maxmargin.gram import BlockGram, DoubledGram
 from maxmargin.kernels import RBF, Exponential, Laplacian, Linear, Matern32, Polynomial, Sigmoid
-from maxmargin.samples import DenseSamples
+from maxmargin.samples import DenseSamples, make_samples
+from maxmargin.solution import Status
+from maxmargin.training import shares_of_work
 
 HAS_CARD = torch.cuda.is_available()
 needs_card = pytest.mark.skipif(not HAS_CARD, reason="no card")
@@ -227,6 +239,20 @@ def test_a_tile_whose_violation_does_not_fall_is_given_up(monkeypatch):
     assert result.violation > 1e-3
 
 
+def test_a_working_set_and_its_extremes_fit_into_a_cluster(monkeypatch):
+    card = pytest.importorskip("maxmargin.backends.cuda.card")
+    monkeypatch.setattr(card.CardSolver, "_possible_shapes", lambda _: card.CLUSTERS)
+    solver = card.CardSolver(torch.device("cpu"), 1e12)
+    n = 500
+    gram = make_device_backend().gram(RBF(gamma=0.2), DenseSamples(make_data(n)[0]), FLOAT64, 0, (0, n))
+    problem = DualProblem(np.zeros(n), np.zeros(n), np.ones(n), split=n // 3)
+    point = make_device_backend().place(problem, gram, np.full(n, 0.5), np.random.default_rng(0).normal(size=n))
+    chosen, complete = point.choose(point.measure(), 0.0, 100, 0.0, 0)
+    assert not complete
+    assert 100 < len(chosen) <= 100 + EXTREMES
+    assert solver.largest_tile + EXTREMES <= card.CLUSTERS[-1].most
+
+
 @pytest.mark.parametrize("multi_class", ["ovo", "ovr"])
 def test_machines_side_by_side_share_one_kernel_matrix(multi_class, monkeypatch):
     monkeypatch.setattr("maxmargin.backends.cuda.solver.MOST_ON_HOST", 0)
@@ -339,7 +365,7 @@ def test_support_vectors_stay_on_the_device(monkeypatch):
     model, other = (SVC(gamma=gamma, backend="cuda").fit(X, y) for gamma in (0.1, 1.0))
     module._RESIDENTS.clear()
     packed = []
-    monkeypatch.setattr(module, "pack", lambda *told: packed.append(None) or pack(*told))
+    monkeypatch.setattr("maxmargin.backends.cuda.streaming.pack", lambda *told: packed.append(None) or pack(*told))
     first = model.decision_function(X)
     other.decision_function(X)
     assert len(packed) == 4  # support vectors and queries of two models
@@ -347,6 +373,546 @@ def test_support_vectors_stay_on_the_device(monkeypatch):
     assert len(packed) == 5
     del model, other
     assert not module._RESIDENTS
+
+
+# --- samples that are too many for the memory -------------------------------------------------------------------------
+
+
+def make_small_backend(budget: float) -> DeviceBackend:
+    """A backend with little memory for samples."""
+    backend = make_device_backend()
+    backend._engine.budget = budget
+    return backend
+
+
+@pytest.fixture
+def parts(monkeypatch):
+    """Run backend="cuda" with 40 kB for samples, and count the parts of them that are sent to the device."""
+    sent = []
+    backend = make_small_backend(40_000)
+    carried = backend._engine.carried
+
+    def counted(chunks):
+        for rows in carried(chunks):
+            sent.append(len(rows))
+            yield rows
+
+    monkeypatch.setattr(backend._engine, "carried", counted)
+    monkeypatch.setitem(backends.BACKENDS, "cuda", lambda: backend)
+    return sent
+
+
+def as_given(features):
+    return features
+
+
+@pytest.mark.parametrize("container", [as_given, sp.csr_array, torch.tensor], ids=["dense", "CSR", "on the device"])
+@pytest.mark.parametrize("dtype", [FLOAT32, FLOAT64], ids=str)
+@pytest.mark.parametrize("kernel", [RBF(gamma=0.1), Polynomial(gamma=0.1, coef0=1.0)], ids=lambda kernel: kernel.name)
+def test_sums_in_parts_are_those_of_the_whole(container, dtype, kernel):
+    features, *_ = make_data(900, d=20)
+    rows = container(features)
+    samples = DeviceRows(rows).as_samples() if isinstance(rows, torch.Tensor) else make_samples(rows)
+    samples = samples.take(np.random.default_rng(5).permutation(900)[:800])
+    whole, streamed = (
+        backend.gram(kernel, samples, dtype, 0, (0, 800)) for backend in (make_device_backend(), make_small_backend(200_000))
+    )
+    everything, some = np.arange(800, dtype=np.int32), np.arange(3, 800, 2, dtype=np.int32)
+    weights = np.random.default_rng(6).normal(size=(2, 800))
+    unit = 1e-6 if dtype == FLOAT32 else 1e-14
+    for one, other in ((whole, streamed), (whole.subset(some), streamed.subset(some))):
+        n = len(one)
+        sums = [np.zeros((2, n)) for _ in range(2)]
+        for gram, out in zip((one, other), sums, strict=True):
+            gram.accumulate(everything[:n], weights[:, :n], out)
+        np.testing.assert_allclose(*sums, atol=unit * np.abs(weights).sum() * one.diagonal().max())
+        np.testing.assert_array_equal(other.block(some[:9], some[:5]), one.block(some[:9], some[:5]))
+        exact, expected = (gram.exact_sums(everything[:n], weights[:, :n], everything[:n]) for gram in (other, one))
+        assert (np.abs(exact.values - expected.values) <= exact.error + expected.error).all()
+    assert isinstance(streamed._training_set._table(torch.float64), Streamed)
+    assert not isinstance(whole._training_set._table(torch.float64), Streamed)
+
+
+STREAMED = ("rbf", "polynomial", "squared hinge", "one against one", "all classes at once", "regression", "nu", "one class")
+
+
+@pytest.mark.parametrize("name", STREAMED)
+def test_machines_of_streamed_samples_reach_the_same_optimum(name, parts):
+    machine, targets = MACHINES[name]
+    there, here = (clone(machine).set_params(gap_tol=1e-6, backend=backend).fit(X, targets) for backend in ("native", "cuda"))
+    assert max(parts) <= 128 < len(X)
+    assert len(parts) > 5
+    proof, expected = here.certificate_, there.certificate_
+    assert here.status_.converged
+    assert proof.meets(machine.tol, 1e-6)
+    assert abs(proof.dual - expected.dual) <= 2.1e-6 * abs(expected.primal)
+    parts.clear()
+    answer = "predict" if isinstance(machine, SVR) else "decision_function"
+    on_device = getattr(here, answer)(X)
+    assert max(parts) <= 128
+    np.testing.assert_allclose(on_device, getattr(here.set_params(backend="native"), answer)(X), atol=1e-9)
+
+
+def test_large_problems_of_streamed_samples_end_in_float32(parts):
+    features, labels, _ = make_data(5000, seed=1)
+    there, here = (SVC(C=10.0, backend=name).fit(features.astype(np.float32), labels) for name in ("native", "cuda"))
+    assert here.status_.converged
+    assert here.arithmetic_ == "float32 kernel"
+    assert max(parts) <= 128
+    assert abs(here.certificate_.dual - there.certificate_.dual) <= here.certificate_.gap + there.certificate_.gap
+
+
+def test_many_rows_stay_on_the_host_if_they_do_not_fit(parts, monkeypatch):
+    monkeypatch.setattr("maxmargin.estimators.arrays.LARGE", 1)
+    monkeypatch.setattr(DeviceRows, "__init__", lambda *_: pytest.fail("all rows were sent to the device"))
+    assert SVC(backend="cuda").fit(X, y).status_.converged
+    assert parts
+
+
+def test_samples_are_streamed_if_memory_runs_out(monkeypatch):
+    """Another process may take what was free when the budget was made."""
+    expected = SVC(gap_tol=1e-6, backend="cuda").fit(X, y)
+    made = []
+    monkeypatch.setattr(Streamed, "take", lambda *told, take=Streamed.take: made.append(None) or take(*told))
+    monkeypatch.setattr("maxmargin.backends.cuda.gram.pack", fail_for_memory)
+    model = SVC(gap_tol=1e-6, backend="cuda").fit(X, y)
+    assert made
+    assert model.status_.converged
+    assert abs(model.certificate_.dual - expected.certificate_.dual) <= 2.1e-6 * expected.certificate_.primal
+
+
+@pytest.mark.parametrize("budget", [40_000, np.inf], ids=["on the host", "on the device"])
+def test_precomputed_matrices_that_are_too_large(budget, monkeypatch):
+    """For the device, or for one tile."""
+    backend = make_small_backend(budget)
+    monkeypatch.setattr(backend.inner, "largest_tile", 256)
+    monkeypatch.setattr(backend.inner, "tile", 128)
+    monkeypatch.setitem(backends.BACKENDS, "cuda", lambda: backend)
+    K, sizes = RBF(gamma=2.0).block(X, X), []
+    solve = backend.inner.solve
+    monkeypatch.setattr(backend.inner, "solve", lambda tile, *told: sizes.append(len(tile)) or solve(tile, *told))
+    if budget < np.inf:
+        monkeypatch.setattr(Stored, "_matrix", property(lambda _: pytest.fail("the matrix was copied to the device")))
+    there, here = (SVC(kernel="precomputed", gap_tol=1e-6, backend=name).fit(K, y) for name in ("native", "cuda"))
+    assert here.status_.converged
+    assert 0 < max(sizes) <= 256 + EXTREMES
+    assert abs(here.certificate_.dual - there.certificate_.dual) <= 2.1e-6 * there.certificate_.primal
+    np.testing.assert_allclose(here.decision_function(K), there.decision_function(K), atol=0.01)
+
+
+class LittleMemory:
+    """Let kernel matrices on a device have so many entries together, and no more."""
+
+    def __init__(self, engine, most: int) -> None:
+        self.most, self.failures, self.sizes, self._values, self._live = most, 0, [], engine.values, []
+        engine.values = self
+
+    def __call__(self, kernel, first, second):
+        self._live = [one for one in self._live if one() is not None]
+        if sum(one().numel() for one in self._live) + first.n * second.n > self.most:
+            self.failures += 1
+            raise torch.OutOfMemoryError("no memory")
+        K = self._values(kernel, first, second)
+        self._live.append(weakref.ref(K))
+        self.sizes.append(first.n)
+        return K
+
+
+@pytest.fixture
+def little_memory(monkeypatch):
+    """Run backend="cuda" with memory for kernel matrices of 200 variables; host and device are told apart at 100 of them."""
+    for name in ("solver.MOST_ON_HOST", "gram.LEAST_TILE"):
+        monkeypatch.setattr(f"maxmargin.backends.cuda.{name}", 100)
+    monkeypatch.setattr("maxmargin.backends.cuda.plain.QUERIES_AT_ONCE", 16)
+    backend = make_device_backend()
+    monkeypatch.setitem(backends.BACKENDS, "cuda", lambda: backend)
+    memory = LittleMemory(backend._engine, 256 * 200)
+    memory.backend = backend
+    return memory
+
+
+@pytest.mark.parametrize("name", [*STREAMED, "large C", "one against the rest", "no intercept"])
+def test_working_sets_are_smaller_if_memory_runs_out(name, little_memory):
+    machine, targets = MACHINES[name]
+    there, here = (clone(machine).set_params(gap_tol=1e-6, backend=backend).fit(X, targets) for backend in ("native", "cuda"))
+    assert little_memory.failures
+    assert max(little_memory.sizes) <= 225
+    proof, expected = here.certificate_, there.certificate_
+    assert here.status_.converged
+    assert proof.meets(machine.tol, 1e-6)
+    assert abs(proof.dual - expected.dual) <= 2.1e-6 * abs(expected.primal)
+
+
+@pytest.mark.parametrize("kind", ["one against one", "doubled"])
+def test_as_many_machines_side_by_side_as_fit(kind, little_memory, monkeypatch):
+    """Two of four machines fit at a time, though the budget promises more; or none of two does."""
+    steps, together = little_memory.backend.inner._steps, []
+    monkeypatch.setattr(
+        little_memory.backend.inner, "_steps", lambda tiles, *told: together.append(len(tiles)) or steps(tiles, *told)
+    )
+    little_memory.most = 256 * 350 if kind == "one against one" else 256 * 150
+    if kind == "doubled":
+        grams = [DoubledGram(little_memory.backend.gram(RBF(gamma=0.2), DenseSamples(X[:90]), FLOAT64, 0, (0, 90)))] * 2
+    else:
+        gram = little_memory.backend.gram(RBF(gamma=0.2), DenseSamples(X), FLOAT64, 0, (0, 175, 350, 525, 700))
+        grams = [gram.restrict((number,)) for number in range(4)]
+    problems = [make_problems(len(gram))["squared hinge" if kind == "doubled" else "hinge"] for gram in grams]
+    joined = DualProblem.join(problems)
+    part = Part(joined, np.zeros(len(joined)), joined.linear.copy())
+    ends = np.cumsum([len(gram) for gram in grams]).tolist()
+    results = little_memory.backend.inner.solve_each(grams, part, ends, 1e-4, 1e-4, Limit(300_000))
+    assert little_memory.failures
+    assert len(results) == len(grams)
+    if kind == "one against one":
+        assert together == [2, 2]
+    for gram, problem, start, end, result in zip(grams, problems, [0, *ends], ends, results, strict=False):
+        everything = np.arange(len(gram), dtype=np.int32)
+        beta = part.beta[start:end]
+        little_memory.most = 10**9
+        again = beta @ gram.block(everything, everything) + problem.linear
+        again += 0.0 if problem.shift is None else problem.shift * beta
+        assert result.violation <= 1e-4
+        assert problem.violation(beta, again) <= 1.01e-4
+
+
+def test_a_split_tile_is_the_tile():
+    shift = np.linspace(0.1, 0.5, 50)
+    gram = make_device_backend().gram(RBF(gamma=0.2), DenseSamples(X), FLOAT64, 0, (0, len(X)))
+    members = np.arange(7, 57, dtype=np.int32)
+    tile, split = gram.whole_tile(members, shift), SplitTile(gram.subset(members), shift)
+    np.testing.assert_allclose(split.to_array(), tile.to_array(), rtol=1e-12)
+    some = np.arange(3, 40, 5, dtype=np.int32)
+    np.testing.assert_allclose(split.part(some).to_array(), tile.part(some).to_array(), rtol=1e-12)
+    rows, weights = torch.tensor(some, device=gram.device), torch.ones(2, len(some), dtype=torch.float64, device=gram.device)
+    np.testing.assert_allclose(split.sums(rows, weights).cpu(), tile.sums(rows, weights).cpu(), rtol=1e-12)
+
+
+def test_no_room_for_the_least_tile(little_memory):
+    little_memory.most = 256 * 20
+    with pytest.raises(MemoryError, match=r"do not fit into the memory of .*; use backend='auto'"):
+        SVC(backend="cuda").fit(X, y)
+
+
+@pytest.mark.parametrize(("fraction", "free"), [(1.0, 700.0), (0.5, 300.0), (0.1, 0.0)])
+def test_the_budget_is_what_torch_may_still_take(fraction, free, monkeypatch):
+    """Of 1000 bytes 600 are free, and torch has 300, of which it uses 200."""
+    card = pytest.importorskip("maxmargin.backends.cuda.card")
+    stats = {"reserved_bytes.all.current": 300, "allocated_bytes.all.current": 200}
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _: (600, 1000))
+    monkeypatch.setattr(torch.cuda, "memory_stats", lambda _: stats)
+    monkeypatch.setattr(torch.cuda, "get_per_process_memory_fraction", lambda _: fraction)
+    assert card.free_memory(torch.device("cpu")) == free
+
+
+def test_chunks_travel_one_ahead(monkeypatch):
+    """The engine of a card, with stand-ins for the streams: a chunk is handed out when it has arrived, and a copy begins only
+    when the work on the chunk two before it has ended."""
+    card = pytest.importorskip("maxmargin.backends.cuda.card")
+    log = []
+
+    class Event:
+        def __init__(self, what):
+            self.what = what
+
+        def synchronize(self):
+            log.append(("host waits", self.what))
+
+    class Stream:
+        def __init__(self, *_):
+            self.n = 0
+
+        def record_event(self):
+            self.n += 1
+            return Event(self.n)
+
+        def wait_event(self, event):
+            log.append(("work waits for copy", event.what))
+
+    monkeypatch.setattr(torch.cuda, "Stream", Stream)
+    monkeypatch.setattr(torch.cuda, "current_stream", Stream)
+    monkeypatch.setattr(torch.cuda, "stream", lambda _: nullcontext())
+    monkeypatch.setattr(torch.Tensor, "pin_memory", lambda rows: rows)
+    monkeypatch.setattr(torch.Tensor, "to", lambda rows, *_, non_blocking: log.append(("copy", int(rows[0]))) or rows)
+    monkeypatch.setattr(torch.Tensor, "record_stream", lambda *_: None)
+    engine = object.__new__(card.CardEngine)
+    engine.device = torch.device("cpu")
+    chunks = [np.array([number]) for number in range(1, 5)]
+    for rows in engine.carried(chunks):
+        log.append(("work", int(rows[0])))
+    assert [what for what in log if what[0] == "work"] == [("work", number) for number in range(1, 5)]
+    for number in range(1, 5):
+        assert log.index(("copy", number)) < log.index(("work waits for copy", number)) < log.index(("work", number))
+    for number in range(1, 4):  # one ahead
+        assert log.index(("copy", number + 1)) < log.index(("work", number))
+    for number in range(1, 3):
+        assert log.index(("work", number)) < log.index(("host waits", number)) < log.index(("copy", number + 2))
+
+
+# --- several devices --------------------------------------------------------------------------------------------------
+
+
+class Counting(PlainEngine):
+    """A device that counts its kernel sums and the rows of its kernel matrices."""
+
+    def __init__(self) -> None:
+        super().__init__(torch.device("cpu"))
+        self.n_sums, self.n_rows = 0, 0
+
+    def sums(self, *told):
+        self.n_sums += 1
+        return super().sums(*told)
+
+    def values(self, kernel, first, second):
+        self.n_rows += first.n
+        return super().values(kernel, first, second)
+
+
+@pytest.fixture
+def engines(monkeypatch):
+    """Two stand-ins for cards, which backend="cuda:all" uses."""
+    two = Counting(), Counting()
+    monkeypatch.setitem(backends.BACKENDS, "cuda:all", lambda: SeveralBackend(two))
+    monkeypatch.setitem(backends.BACKENDS, "cuda", lambda: DeviceBackend(PlainEngine(torch.device("cpu"))))
+    return two
+
+
+def fit_on_one_and_two(machine, *data):
+    return (clone(machine).set_params(backend=name).fit(*data) for name in ("cuda", "cuda:all"))
+
+
+@pytest.mark.parametrize("largest_tile", [3072, 200], ids=["side by side", "one after the other"])
+@pytest.mark.parametrize("machine", [SVC(), SVC(multi_class="ovr"), SVC(loss="squared_hinge")], ids=["ovo", "ovr", "shift"])
+def test_machines_are_spread_over_devices(machine, largest_tile, engines, monkeypatch):
+    monkeypatch.setattr(PlainSolver, "largest_tile", largest_tile)
+    monkeypatch.setattr(PlainSolver, "tile", min(largest_tile, 1536))
+    one, two = fit_on_one_and_two(machine, X, of_four)
+    assert all(engine.n_sums >= 2 for engine in engines)  # certificates, too
+    assert two.status_.converged
+    np.testing.assert_array_equal(two.dual_coef_, one.dual_coef_)
+    np.testing.assert_array_equal(two.intercept_, one.intercept_)
+    for here, there in zip(two.certificate_.parts, one.certificate_.parts, strict=True):
+        assert (here.primal, here.dual, here.gap) == (there.primal, there.dual, there.gap)
+    np.testing.assert_array_equal(two.predict(X), one.predict(X))
+
+
+def test_machines_are_spread_by_their_work():
+    assert shares_of_work([10, 100, 10, 20], 2) == [[1], [0, 2, 3]]
+    assert shares_of_work([5, 5, 5, 5], 3) == [[0, 3], [1], [2]]
+    assert shares_of_work([7], 2) == [[0]]
+
+
+def test_folds_of_probabilities_are_spread_over_devices(engines):
+    one, two = fit_on_one_and_two(SVC(probability="cv"), X, y)
+    assert all(engine.n_rows for engine in engines)
+    np.testing.assert_array_equal(two.predict_proba(X), one.predict_proba(X))
+
+
+@pytest.mark.parametrize("whole", [8192, 100], ids=["matrices as a whole", "matrices in parts"])
+@pytest.mark.parametrize("targets", [y, of_four], ids=["two classes", "four classes"])
+def test_grids_are_spread_over_devices(whole, targets, engines, monkeypatch):
+    monkeypatch.setattr("maxmargin.model_selection.grid.LARGEST_WHOLE_MATRIX", whole)
+    used = [0, 0]
+    for number, engine in enumerate(engines):
+
+        def solve(*told, number=number, solve=engine.inner.solve):
+            used[number] += 1
+            return solve(*told)
+
+        monkeypatch.setattr(engine.inner, "solve", solve)
+    one, two = fit_on_one_and_two(SVCCV(Cs=[0.1, 1.0, 10.0], gammas=[0.1, 1.0], cv=4, refit=False), X[:400], targets[:400])
+    assert min(used) > 0
+    for name in ("mean_test_score", *(f"split{fold}_relative_gap" for fold in range(4))):
+        np.testing.assert_array_equal(two.cv_results_[name], one.cv_results_[name])
+
+
+def test_a_single_machine_and_limits_stay_on_one_device(engines):
+    SVC(backend="cuda:all").fit(X, y)
+    SVC(backend="cuda:all", max_seconds=100.0).fit(X, of_four)
+    SVC(backend="cuda:all", max_iter=10**6).fit(X, of_four)
+    assert engines[0].n_rows > 0
+    assert engines[1].n_rows == 0
+
+
+def test_callbacks_are_told_of_machines_on_several_devices(engines):
+    seen, threads = [], set()
+
+    def watch(progress):
+        seen.append((progress.machine, progress.n_machines))
+        threads.add(threading.current_thread())
+
+    SVC(backend="cuda:all", callbacks=[watch]).fit(X, of_four)
+    assert seen == [(number, 6) for number in range(6)]
+    assert threads == {threading.main_thread()}
+
+
+def test_an_error_of_one_device_is_raised(engines, monkeypatch):
+    monkeypatch.setattr(engines[1], "values", fail_for_memory)
+    with pytest.raises(MemoryError, match="do not fit into the memory of"):
+        SVC(backend="cuda:all").fit(X, of_four)
+
+
+def test_all_cards_are_those_that_torch_sees(monkeypatch):
+    current, made = [1], []
+
+    class On:
+        def __init__(self, number):
+            self.number = number
+
+        def __enter__(self):
+            current.append(self.number)
+
+        def __exit__(self, *_):
+            current.pop()
+
+    def make():
+        made.append(current[-1])
+        return DeviceBackend(PlainEngine(torch.device("cpu")))
+
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 3)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: current[-1])
+    monkeypatch.setattr(torch.cuda, "device", On)
+    monkeypatch.setattr(module, "make_cuda_backend", make)
+    assert backends.make_backend("cuda:all").n_devices == 3
+    assert made == [1, 0, 2]
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    current[:] = [0]
+    assert backends.make_backend("cuda:all").n_devices == 1
+
+
+# --- a card that fails, Ctrl-C, forks ---------------------------------------------------------------------------------
+
+
+class Failing(PlainEngine):
+    """A device that fails after so many calls of its kernels. From then on nothing can be read from it."""
+
+    def __init__(self, calls: int, monkeypatch) -> None:
+        super().__init__(torch.device("cpu"))
+        self.calls = calls
+        for name in ("cpu", "numpy", "tolist", "__getitem__", "__add__"):
+            monkeypatch.setattr(torch.Tensor, name, self._dying(getattr(torch.Tensor, name)))
+
+    def _dying(self, method):
+        def called(tensor, *told):
+            self._look()
+            return method(tensor, *told)
+
+        return called
+
+    def _look(self):
+        if self.calls < 0:
+            raise torch.AcceleratorError("CUDA error: unspecified launch failure\nCompile with ...")
+
+    def values(self, *told):
+        self.calls -= 1
+        self._look()
+        return super().values(*told)
+
+
+def test_the_failing_device(monkeypatch):
+    rows = torch.ones(2)
+    engine = Failing(0, monkeypatch)
+    rows.cpu()
+    with pytest.raises(torch.AcceleratorError):
+        engine.values(None, None, None)
+    with pytest.raises(torch.AcceleratorError):
+        rows.cpu()
+
+
+@pytest.mark.parametrize("on_device", [False, True], ids=["rows of the host", "rows that were sent"])
+@pytest.mark.parametrize("calls", [30, 60])
+@pytest.mark.parametrize("machine", [SVC(C=10.0, gamma=1.0), SVR(C=10.0, gamma=1.0)], ids=["SVC", "SVR"])
+def test_a_card_that_fails_leaves_the_model_that_was_reached(machine, calls, on_device, monkeypatch):
+    monkeypatch.setattr(PlainSolver, "largest_tile", 100)
+    monkeypatch.setattr(PlainSolver, "tile", 100)
+    monkeypatch.setattr("maxmargin.estimators.arrays.LARGE", 1 if on_device else 10**9)
+    features, labels, values = make_data(1100)
+    monkeypatch.setitem(backends.BACKENDS, "cuda", lambda: DeviceBackend(engine))
+    with monkeypatch.context() as patched:
+        engine = Failing(calls, patched)
+        model = clone(machine).set_params(backend="cuda")
+        with pytest.raises(SamplesLostError, match=r"cpu has failed .* \(CUDA error: unspecified launch failure\)\. The model"):
+            model.fit(features, values if isinstance(machine, SVR) else labels)
+    assert engine.calls < 0
+    best = clone(machine).fit(features, values if isinstance(machine, SVR) else labels).certificate_
+    proof = model.certificate_
+    assert model.status_ is Status.SOURCE_FAILED
+    assert not proof.complete
+    assert 0.0 < proof.dual <= best.primal
+    assert len(model.support_) > 0
+    np.testing.assert_array_equal(model.support_vectors_, features[model.support_])
+    model.set_params(backend="native").predict(features)
+
+
+def test_a_card_that_fails_early_leaves_the_machine_that_predicts_a_constant(monkeypatch):
+    monkeypatch.setitem(backends.BACKENDS, "cuda", lambda: DeviceBackend(engine))
+    with monkeypatch.context() as patched:
+        engine = Failing(0, patched)
+        model = SVC(backend="cuda")
+        with pytest.raises(SamplesLostError, match="The model that was reached is kept"):
+            model.fit(X, y)
+    assert len(model.support_) == 0
+    assert model.certificate_.dual == 0.0
+    engine = Failing(0, monkeypatch)
+    with pytest.raises(SamplesLostError, match="has failed in the middle"):
+        SVC(backend="cuda", multi_class="crammer_singer").fit(X, of_four)
+
+
+def test_rows_on_a_card_that_fails_are_lost(monkeypatch):
+    monkeypatch.setattr("maxmargin.estimators.arrays.is_on_card", lambda rows: isinstance(rows, torch.Tensor))
+    monkeypatch.setattr(PlainSolver, "largest_tile", 100)
+    monkeypatch.setattr(PlainSolver, "tile", 100)
+    rows = torch.tensor(X)
+    engine = Failing(30, monkeypatch)
+    monkeypatch.setitem(backends.BACKENDS, "cuda", lambda: DeviceBackend(engine))
+    with pytest.raises(SamplesLostError, match="the rows were on cpu only, which has failed, so there is no model"):
+        SVC(C=10.0, gamma=1.0, backend="cuda").fit(rows, y)
+
+
+def test_one_of_two_cards_fails(engines, monkeypatch):
+    def fail(*_):
+        raise torch.AcceleratorError("CUDA error: unspecified launch failure")
+
+    monkeypatch.setattr(engines[1], "values", fail)
+    model = SVC(backend="cuda:all")
+    with pytest.raises(SamplesLostError, match="The model that was reached is kept"):
+        model.fit(X, of_four)
+    expected = SVC(backend="cuda").fit(X, of_four)
+    reached = [here.dual / there.dual for here, there in zip(model.certificate_.parts, expected.certificate_.parts, strict=True)]
+    assert sorted(np.round(reached, 2)) == [0.0, 0.0, 0.0, 1.0, 1.0, 1.0]
+
+
+@pytest.mark.parametrize("name", ["cuda", "cuda:all"])
+def test_ctrl_c_keeps_the_model(name, engines, monkeypatch):
+    """The signal comes in the middle of a certificate or a pass, from the thread that computes it."""
+    monkeypatch.setattr(PlainSolver, "largest_tile", 100)
+    monkeypatch.setattr(PlainSolver, "tile", 100)
+    calls, sums = [], PlainEngine.sums
+
+    def interrupted(*told):
+        calls.append(None)
+        if len(calls) == 8:
+            os.kill(os.getpid(), signal.SIGINT)
+        return sums(*told)
+
+    monkeypatch.setattr(PlainEngine, "sums", interrupted)
+    model = SVC(C=10.0, gamma=1.0, backend=name)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, of_four)
+    assert model.status_ is Status.INTERRUPTED
+    assert np.isfinite(model.certificate_.gap)
+    assert model.certificate_.dual > 0.0
+    model.predict(X)
+
+
+def test_a_forked_process_cannot_use_the_card_of_its_parent(monkeypatch):
+    def refuse():
+        raise RuntimeError("Cannot re-initialize CUDA in forked subprocess. Use the 'spawn' start method")
+
+    monkeypatch.setitem(backends.BACKENDS, "cuda", backends.make_cuda)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", refuse)
+    with pytest.raises(RuntimeError, match=r"backend='cuda' cannot use the card in this process: .*spawn.*use backend='auto'"):
+        SVC(backend="cuda").fit(X, y)
 
 
 # --- what is missing --------------------------------------------------------------------------------------------------
@@ -366,11 +932,14 @@ def test_packages_that_are_missing(monkeypatch):
         SVC(backend="cuda").fit(X, y)
 
 
-def test_too_little_memory(monkeypatch):
-    def fail(*_):
-        raise torch.OutOfMemoryError("no memory")
+def fail_for_memory(*_):
+    raise torch.OutOfMemoryError("no memory")
 
-    monkeypatch.setattr("maxmargin.backends.cuda.gram.upload_rows", fail)
+
+def test_too_little_memory(monkeypatch):
+    """Not even parts of the samples fit."""
+    monkeypatch.setattr("maxmargin.backends.cuda.gram.upload_rows", fail_for_memory)
+    monkeypatch.setattr("maxmargin.backends.cuda.streaming.pack", fail_for_memory)
     with pytest.raises(MemoryError, match=r"do not fit into the memory of .*; use backend='auto'"):
         SVC(backend="cuda").fit(X, y)
 

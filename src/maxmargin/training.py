@@ -13,8 +13,10 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from copy import copy
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +31,7 @@ from maxmargin.certificates import (
     recompute,
     recompute_jointly,
 )
-from maxmargin.control import Stop
+from maxmargin.control import Control, Stop
 from maxmargin.formulations import CrammerSingerProblem, DualProblem
 from maxmargin.gram import ExactSums, Gram
 from maxmargin.solution import Solution, Status, Trace
@@ -66,6 +68,12 @@ class Case(ABC):
 
     def __init__(self, job: Job) -> None:
         self.job, self.problem, self.gram = job, job.problem, job.gram
+
+    def moved(self, gram: Gram, control: Control) -> Self:
+        """The same case over its kernel matrix on another device."""
+        case = copy(self)
+        case.job, case.gram = replace(self.job, gram=gram, control=control), gram
+        return case
 
     @property
     def simple(self) -> bool:
@@ -233,13 +241,22 @@ def train_each(
     """Solve several problems over one kernel matrix and yield their solutions with certificates, in their order. Small ones are
     solved and certified many at a time. `orders`, repeated as often as necessary, are those of `solvers.solve`."""
     first = cases[0].job.control.machine if cases else 0
+    if orders is None and _may_spread(cases):
+        yield from _train_on_devices(choice, cases, options)
+        return
     if len(cases) > 1:  # what one machine has no further use for, another one may need
         for case in cases:
             case.gram.expect(np.arange(len(case.gram), dtype=np.int32))
     for begin, some in _batches(cases):
         some[0].job.control.begin_turn(first + begin, len(some))
-        ahead = solve_ahead(choice, [case.job for case in some])
-        proofs = _prove_together(some, ahead)
+        ahead: Mapping[int, Solution] = {}
+        proofs: Mapping[int, Certificate] = {}
+        try:
+            with some[0].job.backend.watched():
+                ahead = solve_ahead(choice, [case.job for case in some])
+                proofs = _prove_together(some, ahead)
+        except SamplesLostError as error:
+            some[0].job.control.failure = error
         for number, case in enumerate(some, begin):
             case.job.control.begin_turn(first + number)
             claim, proof = ahead.get(number - begin), proofs.get(number - begin)
@@ -249,12 +266,55 @@ def train_each(
                 order = None if orders is None else orders[number % len(orders)]
                 steps = case.job.control.steps
                 try:
-                    outcome = settle(choice, case, solve(choice, case.job, claim, options, order))
+                    with case.job.backend.watched():
+                        outcome = settle(choice, case, solve(choice, case.job, claim, options, order))
                 except SamplesLostError as error:
+                    if not isinstance(case, BinaryCase):
+                        raise
                     case.job.control.failure = error
                     outcome = _rescued(case, claim, case.job.control.steps - steps)
                 yield outcome
             case.job.control.machine = first + number + 1
+
+
+def _may_spread(cases: Sequence[Case]) -> bool:
+    """Whether the backend has several devices for the cases. Limits of steps and of time are shared out in turn, on one."""
+    if len(cases) < 2 or cases[0].job.backend.n_devices < 2:
+        return False
+    control = cases[0].job.control
+    return not control.limits_steps and not control.limits_seconds
+
+
+def _train_on_devices(choice: Choice, cases: Sequence[Case], options: SolverOptions | None) -> Iterator[Outcome]:
+    """Like `train_each`, with a thread for each device of the backend; callbacks are told of machines that are done."""
+    backend, control = cases[0].job.backend, cases[0].job.control
+    first, shares = control.machine, shares_of_work([len(case.gram) ** 2 for case in cases], backend.n_devices)
+
+    def train(share: list[int]) -> dict[int, Outcome]:
+        backend.use_one_thread()
+        part = control.share()
+        moved = [cases[number].moved(backend.here(cases[number].gram), part) for number in share]
+        outcomes = dict(zip(share, train_each(choice, moved, options), strict=True))
+        control.failure = control.failure or part.failure
+        return outcomes
+
+    with ThreadPoolExecutor(len(shares)) as pool:
+        outcomes = {number: outcome for share in pool.map(train, shares) for number, outcome in share.items()}
+    for number, case in enumerate(cases):
+        outcome = outcomes[number]
+        control.machine = first + number
+        control.steps += outcome.solution.steps
+        control.report(0, outcome.proof.kkt_violation, outcome.proof.relative_gap, 1.0)
+        yield replace(outcome, gram=case.gram)
+        control.machine = first + number + 1
+
+
+def shares_of_work(work: Sequence[int], n_shares: int) -> list[list[int]]:
+    """The numbers of some pieces of work in shares that are about equal: each goes to the least share, the largest first."""
+    shares: list[list[int]] = [[] for _ in range(n_shares)]
+    for number in sorted(range(len(work)), key=lambda number: -work[number]):
+        min(shares, key=lambda share: sum(work[k] for k in share)).append(number)
+    return [sorted(share) for share in shares if share]
 
 
 def _batches(cases: Sequence[Case]) -> Iterator[tuple[int, Sequence[Case]]]:

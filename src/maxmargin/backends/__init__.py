@@ -5,12 +5,13 @@ solver of working sets (`InnerSolver`). The outer loop of a solver asks them; th
 
     native      C++ (float32 and float64, dense and CSR), the default
     reference   NumPy, the readable twin and the test oracle
-    cuda        an NVIDIA card: torch for arrays, our own CUDA kernels
+    cuda        an NVIDIA card: torch for arrays, our own CUDA kernels; cuda:all spreads machines over all cards
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from maxmargin.backends.base import NEVER, Backend, InnerSolver, Limit, SamplesLostError, TileResult
 from maxmargin.backends.native import NativeBackend
@@ -18,19 +19,24 @@ from maxmargin.backends.point import MeasuredViolation, Part, Point, Violation
 from maxmargin.backends.reference import ReferenceBackend
 
 
-def make_cuda() -> Backend:
-    """The backend of cards, which is imported late: it needs torch."""
+def make_cuda(all_cards: bool = False) -> Backend:
+    """The backend of torch's current card, or of all cards. It is imported late: it needs torch."""
     try:
-        from maxmargin.backends.cuda.backend import make_cuda_backend
+        from maxmargin.backends.cuda.backend import make_backend_of_all_cards, make_cuda_backend
 
-        return make_cuda_backend()
+        return make_backend_of_all_cards() if all_cards else make_cuda_backend()
     except ModuleNotFoundError as missing:
         raise ModuleNotFoundError(
             f"backend='cuda' needs the package {missing.name!r}: pip install 'maxmargin[cuda]', or use backend='auto'"
         ) from missing
 
 
-BACKENDS: dict[str, Callable[[], Backend]] = {"native": NativeBackend, "reference": ReferenceBackend, "cuda": make_cuda}
+BACKENDS: dict[str, Callable[[], Backend]] = {
+    "native": NativeBackend,
+    "reference": ReferenceBackend,
+    "cuda": make_cuda,
+    "cuda:all": partial(make_cuda, all_cards=True),
+}
 
 
 def make_backend(name: str) -> Backend:

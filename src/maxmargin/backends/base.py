@@ -194,8 +194,21 @@ class Backend(ABC):
         return 1
 
     def use_one_thread(self) -> None:
-        """Use one thread from now on for computations requested by the calling thread."""
+        """Use one thread, and one of several devices, from now on for computations requested by the calling thread."""
         return None  # a backend without threads of its own has nothing to do
+
+    @property
+    def n_devices(self) -> int:
+        """Over how many devices the calling thread may spread computations, by threads that use one each."""
+        return 1
+
+    def here(self, gram: Gram) -> Gram:
+        """The kernel matrix on the device that the calling thread uses."""
+        return gram
+
+    def watched(self) -> AbstractContextManager[Any]:
+        """A context in which an error that means that samples are lost becomes a `SamplesLostError`."""
+        return nullcontext()
 
     def session(self, entries: int) -> AbstractContextManager[Any]:
         """A context with the settings (of threads, say) that this backend needs to compute about `entries` kernel entries."""

@@ -132,7 +132,7 @@ def _taken(machine: Any, X: Any) -> Any:
     elif not hasattr(X, "__dlpack__"):
         return X
     else:
-        goes = is_on_card(X) and backend in ("auto", "cuda") and _takes_rows_on_card(machine)
+        goes = is_on_card(X) and backend in ("auto", "cuda", "cuda:all") and _takes_rows_on_card(machine)
     if not goes:
         return on_host(X)
     if isinstance(X, np.ndarray):

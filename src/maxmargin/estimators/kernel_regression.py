@@ -74,9 +74,9 @@ class KernelRegressor(MultiOutputMixin, RegressorMixin, ShownInNotebooks, Portab
         The learning rate of ``sgd``; "auto" is a rate with which every step makes progress.
     random_state : int, RandomState instance or None, default=None
         The random seed of the batches of ``sgd`` and of the landmarks of ``cg``.
-    backend : {"auto", "native", "reference", "cuda"}, default="auto"
+    backend : {"auto", "native", "reference", "cuda", "cuda:all"}, default="auto"
         The implementation that computes kernel values and sums: compiled code (``native``, which is also "auto"), NumPy, or an
-        NVIDIA card.
+        NVIDIA card (of which "cuda:all" uses one here, too).
 
     Attributes
     ----------

@@ -21,7 +21,7 @@ CacheSize = float | Literal["auto"]
 ClassWeight = Mapping[Any, float] | Literal["balanced"] | None
 
 ApproximationName = Literal["nystroem"] | None
-BackendName = Literal["auto", "native", "reference", "cuda"]
+BackendName = Literal["auto", "native", "reference", "cuda", "cuda:all"]
 SolverName = Literal[
     "auto", "block-smo", "smo-simple", "smo-all-pairs", "smo-platt", "dual-ascent", "qp", "subgradient", "lbfgs", "linear"
 ]

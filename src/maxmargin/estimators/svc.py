@@ -112,9 +112,10 @@ class SVC(Approximable, KernelClassifier):
         never predicted. ``decision_function`` gives the scores w_m . phi(x), and ``dual_coef_`` a row for each class. For two
         classes it gives the difference of the two scores, which is the decision of the binary machine with 2 C and
         ``fit_intercept=False``.
-    backend : {"auto", "native", "reference", "cuda"}, default="auto"
+    backend : {"auto", "native", "reference", "cuda", "cuda:all"}, default="auto"
         The implementation that computes kernel values and solves tiles: compiled code (``native``), NumPy, or an NVIDIA card
-        (``pip install maxmargin[cuda]``). "auto" is compiled code, and a card for arrays of torch or CuPy that are there.
+        (``pip install maxmargin[cuda]``). "auto" is compiled code, and a card for arrays of torch or CuPy that are there;
+        "cuda:all" spreads the machines of several classes, and the folds of a grid, over all cards that torch sees.
     warm_start : bool, default=False
         Start from the solution of the last fit if it had as many samples: for a path of C, or data that changed a little.
     calibration : {"sigmoid", "isotonic"}, default="sigmoid"

@@ -86,6 +86,8 @@ class Grid:
             if n <= LARGEST_WHOLE_MATRIX and isinstance(self.kernels[0], NamedKernel):
                 remembers = replace(self, task=functools.cache(self.task))  # small problems, which all kernels have in common
                 yield from remembers._run_side_by_side(control)
+            elif self.backend.n_devices > 1:
+                yield from self._run_on_devices(control)
             else:
                 yield from self._run_in_turn(control)
 
@@ -94,6 +96,22 @@ class Grid:
             gram = self.backend.gram(kernel, self.samples, np.dtype(np.float32), self.cache_bytes, self.segments)
             for fold in range(self.n_folds):
                 yield from self._chain(k, gram, fold, control.share())
+
+    def _run_on_devices(self, control: Control) -> Iterator[Fit]:
+        """Run the chains of two kernels at a time, one on each device."""
+        done: queue.SimpleQueue[Fit] = queue.SimpleQueue()
+        running: set[Future[None]] = set()
+
+        def chain(k: int, gram: Gram, fold: int) -> None:
+            for fit in self._chain(k, gram, fold, control.share()):
+                done.put(fit)
+
+        with ThreadPoolExecutor(self.backend.n_devices, initializer=self.backend.use_one_thread) as pool:
+            for k, kernel in self._turns():
+                gram = self.backend.gram(kernel, self.samples, np.dtype(np.float32), self.cache_bytes, self.segments)
+                running.update(pool.submit(chain, k, gram, fold) for fold in range(self.n_folds))
+                yield from self._wait(running, self.backend.n_devices - 1, done)
+            yield from self._wait(running, 0, done)
 
     def _run_side_by_side(self, control: Control) -> Iterator[Fit]:
         """Run the chains of two kernels at a time, so that a thread that has finished with one kernel goes on with the next; of
@@ -165,6 +183,7 @@ class Grid:
 
     def _chain(self, k: int, gram: Gram, fold: int, control: Control) -> Iterator[Fit]:
         """Fit all points of one kernel on one fold."""
+        gram = self.backend.here(gram)
         started, parts = time.perf_counter(), self.task(fold, 0).parts(gram)
         ahead = iter(self._solve_ahead(parts, fold, control))
         last: list[Outcome] | None = None

@@ -12,12 +12,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from maxmargin.backends.base import Backend, Matrix, Vector
+from maxmargin.backends.base import Backend, Matrix, SamplesLostError, Vector
 from maxmargin.backends.cuda.engine import PAIRINGS, Engine
-from maxmargin.backends.cuda.gram import DTYPES, DeviceGram, Features, Stored
-from maxmargin.backends.cuda.packing import Packed, pack, upload, upload_rows
+from maxmargin.backends.cuda.gram import BYTES_OF_BOTH, DTYPES, DeviceGram, Features, Stored
+from maxmargin.backends.cuda.packing import Packed, upload
 from maxmargin.backends.cuda.point import DevicePoint
 from maxmargin.backends.cuda.rows import DeviceRows
+from maxmargin.backends.cuda.streaming import Table, fits, kernel_sums, placed
 from maxmargin.backends.native import NativeBackend
 from maxmargin.backends.native.packing import centre_for
 from maxmargin.backends.native.threads import blas_threads_off
@@ -25,7 +26,7 @@ from maxmargin.backends.point import Point
 from maxmargin.formulations import DualProblem
 from maxmargin.gram import Gram, sums_by_blocks
 from maxmargin.kernels import Kernel, NamedKernel
-from maxmargin.samples import CsrSamples, MatrixSamples, Samples
+from maxmargin.samples import CsrSamples, DenseSamples, MatrixSamples, Samples
 
 #: CSR samples with more columns than this do not become dense rows on the device.
 MOST_COLUMNS = 4096
@@ -36,6 +37,7 @@ class DeviceBackend(Backend):
     """A backend whose numbers live on one of torch's devices."""
 
     name: ClassVar[str] = "torch"
+    _point: DevicePoint | None = None  # the one that was placed last
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -49,9 +51,11 @@ class DeviceBackend(Backend):
             return DeviceGram(Stored(self._engine, kernel, samples), dtype, segments)
         return DeviceGram(Features(self._engine, _known(kernel), _narrow(samples)), dtype, segments)
 
-    def placed(self, X: Matrix) -> DeviceRows:
+    def placed(self, X: Matrix) -> DeviceRows | Matrix:
+        if not fits(self._engine, DenseSamples(X), BYTES_OF_BOTH):
+            return X
         with self.session(X.size):
-            return DeviceRows(upload(X, self._engine.device))
+            return DeviceRows(upload(X, self._engine.device), X)
 
     @contextmanager
     def session(self, entries: int) -> Iterator[None]:
@@ -65,8 +69,21 @@ class DeviceBackend(Backend):
                 f"backend='cuda': the samples and a working set do not fit into the memory of {self._engine.device}; {ADVICE}"
             ) from error
 
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        try:
+            yield
+        except self._engine.failures as error:
+            self._engine.lost = True
+            reason = str(error).partition("\n")[0]
+            raise SamplesLostError(f"{self._engine.device} has failed in the middle of the fit ({reason})") from error
+
     def place(self, problem: DualProblem, gram: Gram, beta: Vector, gradient: Vector) -> Point:
-        return DevicePoint.placed(problem, gram, beta, gradient)
+        self._point = DevicePoint.placed(problem, gram, beta, gradient)
+        return self._point
+
+    def reached(self, problem: DualProblem) -> Vector | None:
+        return self._point.reached if self._point is not None and self._point.problem is problem else None
 
     def whole(
         self,
@@ -89,35 +106,35 @@ class DeviceBackend(Backend):
             return sums_by_blocks(kernel, support, queries, weights, groups)
         named, device, dtype = _known(kernel), self._engine.device, DTYPES[queries.dtype]
         centre = centre_for(kernel, support, queries.dtype, most_for_differences=support.shape[1])
-        known, asked = _resident(support, dtype, device, centre), pack(upload_rows(_narrow(queries), device), dtype, centre)
+        known, asked = self._resident(support, dtype, centre), placed(self._engine, _narrow(queries), dtype, centre)
         rows, ends = upload(weights, device), np.cumsum(groups).tolist()
         sums = torch.zeros(len(groups), len(weights), len(queries), dtype=torch.float64, device=device)
         for g, (start, end) in enumerate(zip([0, *ends[:-1]], ends, strict=True)):
             if end > start:
-                group = known if len(groups) == 1 else known.take(torch.arange(start, end, device=device))
-                sums[g] = self._engine.sums(named, asked, group, rows[:, start:end])
+                group = None if len(groups) == 1 else torch.arange(start, end, device=device)
+                sums[g] = kernel_sums(self._engine, named, asked, None, known, group, rows[:, start:end])
         return np.asarray(sums.cpu().numpy())
+
+    def _resident(self, support: Samples, dtype: torch.dtype, centre: Vector | None) -> Table:
+        """The support vectors of a model on the device. A model does not change them after its fit, so they are copied once.
+        Samples that were chosen from a larger container are not those of a model."""
+        if support.index is not None:
+            return placed(self._engine, _narrow(support), dtype, centre)
+        key = id(support.X), dtype, self._engine.device
+        found = _RESIDENTS.get(key)
+        if found is not None and found[0]() is support.X:
+            return found[1]
+        table = placed(self._engine, _narrow(support), dtype, centre)
+        if isinstance(table, Packed):
+            _RESIDENTS[key] = weakref.ref(support.X, lambda _: _RESIDENTS.pop(key, None)), table
+        while len(_RESIDENTS) > MOST_RESIDENTS:
+            _RESIDENTS.popitem(last=False)
+        return table
 
 
 #: Support vectors that stay on a device between predictions, by the identity of their container, which they do not keep alive.
 _RESIDENTS: OrderedDict[tuple[int, torch.dtype, torch.device], tuple[weakref.ref[Any], Packed]] = OrderedDict()
 MOST_RESIDENTS = 4
-
-
-def _resident(support: Samples, dtype: torch.dtype, device: torch.device, centre: Vector | None) -> Packed:
-    """The support vectors of a model on the device. A model does not change them after its fit, so they are copied once. Samples
-    that were chosen from a larger container are not those of a model."""
-    if support.index is not None:
-        return pack(upload_rows(_narrow(support), device), dtype, centre)
-    key = id(support.X), dtype, device
-    found = _RESIDENTS.get(key)
-    if found is not None and found[0]() is support.X:
-        return found[1]
-    packed = pack(upload_rows(_narrow(support), device), dtype, centre)
-    _RESIDENTS[key] = weakref.ref(support.X, lambda _: _RESIDENTS.pop(key, None)), packed
-    while len(_RESIDENTS) > MOST_RESIDENTS:
-        _RESIDENTS.popitem(last=False)
-    return packed
 
 
 def make_cuda_backend() -> DeviceBackend:
@@ -127,7 +144,10 @@ def make_cuda_backend() -> DeviceBackend:
     if not torch.cuda.is_available():
         built = "sees none" if torch.version.cuda else "is built without CUDA"
         raise RuntimeError(f"backend='cuda' needs an NVIDIA card and its driver, and torch {torch.__version__} {built}: {ADVICE}")
-    capability = torch.cuda.get_device_capability()
+    try:
+        capability = torch.cuda.get_device_capability()
+    except RuntimeError as error:  # in a forked process, for one, whose parent has used the card
+        raise RuntimeError(f"backend='cuda' cannot use the card in this process: {error}; or {ADVICE}") from error
     if capability < OLDEST:
         major, minor = capability
         raise RuntimeError(
@@ -135,6 +155,19 @@ def make_cuda_backend() -> DeviceBackend:
             f"{torch.cuda.get_device_name()} has {major}.{minor}: {ADVICE}"
         )
     return DeviceBackend(CardEngine(torch.device("cuda", torch.cuda.current_device())))
+
+
+def make_backend_of_all_cards() -> DeviceBackend:
+    """The backend of all cards that torch sees, the current one first."""
+    from maxmargin.backends.cuda.several import SeveralBackend
+
+    first = make_cuda_backend()
+    engines = [first._engine]
+    for number in range(torch.cuda.device_count()):
+        if number != torch.cuda.current_device():
+            with torch.cuda.device(number):
+                engines.append(make_cuda_backend()._engine)
+    return SeveralBackend(engines) if len(engines) > 1 else first
 
 
 ADVICE = "use backend='auto', which computes on the processor"

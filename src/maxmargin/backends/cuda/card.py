@@ -5,15 +5,18 @@ from __future__ import annotations
 import ctypes
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
+from numpy.typing import NDArray
 
 from maxmargin.backends.base import NEVER, Limit, TileResult
+from maxmargin.backends.cuda.compiler import CudaError
 from maxmargin.backends.cuda.engine import Engine, pairing_of
 from maxmargin.backends.cuda.packing import WIDTH, Packed
+from maxmargin.backends.cuda.point import EXTREMES
 from maxmargin.backends.cuda.program import PORTABLE_CLUSTER, Kernel, capability_of, kernel
 from maxmargin.backends.cuda.solver import DeviceSolver, Vectors
 from maxmargin.backends.cuda.tile import DeviceTile
@@ -27,15 +30,26 @@ BLOCKS_PER_PROCESSOR = 16  # blocks for each multiprocessor of the card, so that
 OUTPUTS_AT_ONCE = 4  # rows of weights for which each kernel value is computed once
 
 SHARE_OF_MEMORY = 0.5  # share of the free memory of the card that tiles may take
+SHARE_FOR_SAMPLES = 0.4  # the same for samples; vectors of the problem and the sums of a pass have the rest
 STEPS_AT_ONCE = 100_000  # steps of one launch, a fraction of a second, between two looks at the clock
 WITH_CLUSTERS = 90  # the least compute capability
 
 
 class CardEngine(Engine):
+    failures = (torch.AcceleratorError, CudaError)
+
     def __init__(self, device: torch.device) -> None:
         self.device = device
         self._processors = torch.cuda.get_device_properties(device).multi_processor_count
-        self.inner = CardSolver(device)
+        free = free_memory(device)
+        self.inner = CardSolver(device, SHARE_OF_MEMORY * free)
+        self.budget = SHARE_FOR_SAMPLES * free
+
+    def use(self) -> None:
+        torch.cuda.set_device(self.device)
+
+    def finish(self) -> None:
+        torch.cuda.synchronize(self.device)
 
     def sums(self, kernel: NamedKernel, queries: Packed, support: Packed, weights: torch.Tensor) -> torch.Tensor:
         if not queries.n or not support.n:
@@ -70,6 +84,47 @@ class CardEngine(Engine):
         grid = second.width // SIDES[dtype], -(-first.n // SIDES[dtype])
         _pairs("kernel_values", kernel, first).launch(grid, THREADS, (*sets, len(first.table), K, first.n, *_parameters(kernel)))
         return K
+
+    def carried(self, chunks: Iterable[torch.Tensor | NDArray[Any]]) -> Iterator[torch.Tensor]:
+        """Chunks of the host travel from pinned memory on a stream of their own. There are three at most on the card: one whose
+        work has just ended, one in use, and one on its way."""
+        ours, theirs = torch.cuda.current_stream(self.device), torch.cuda.Stream(self.device)
+        used: torch.cuda.Event | None = None
+        ahead: tuple[torch.Tensor, torch.cuda.Event] | None = None
+        for chunk in chunks:
+            if isinstance(chunk, torch.Tensor):  # on a card already
+                yield chunk.to(self.device)
+                continue
+            pinned = torch.from_numpy(chunk).pin_memory()
+            if used is not None:
+                used.synchronize()
+            with torch.cuda.stream(theirs):
+                rows = pinned.to(self.device, non_blocking=True)
+                arrives = theirs.record_event()
+            if ahead is not None:
+                yield _arrived(*ahead, ours)
+                used = ours.record_event()
+            ahead = rows, arrives
+        if ahead is not None:
+            yield _arrived(*ahead, ours)
+
+
+def _arrived(rows: torch.Tensor, arrives: torch.cuda.Event, stream: torch.cuda.Stream) -> torch.Tensor:
+    """Rows that come on another stream, for use on this one."""
+    stream.wait_event(arrives)
+    rows.record_stream(stream)
+    return rows
+
+
+def free_memory(device: torch.device) -> float:
+    """The bytes that torch may still take on a card: those that nobody has and those that it keeps for later use, within the
+    share of the card that the process may have (`torch.cuda.set_per_process_memory_fraction`)."""
+    free, total = torch.cuda.mem_get_info(device)
+    stats = torch.cuda.memory_stats(device)
+    allocated = stats.get("allocated_bytes.all.current", 0)
+    free += stats.get("reserved_bytes.all.current", 0) - allocated
+    allowed = torch.cuda.get_per_process_memory_fraction(device) * total - allocated
+    return float(max(0.0, min(free, allowed)))
 
 
 def _pairs(template: str, function: NamedKernel, samples: Packed, *further: int) -> Kernel:
@@ -109,14 +164,11 @@ class CardSolver(DeviceSolver):
     """Second-order SMO by thread-block clusters. It takes no Newton steps: on large tiles these take as long as the pair steps
     that they save."""
 
-    def __init__(self, device: torch.device) -> None:
-        free, _ = torch.cuda.mem_get_info(device)
-        stats = torch.cuda.memory_stats(device)
-        free += stats.get("reserved_bytes.all.current", 0) - stats.get("allocated_bytes.all.current", 0)
-        super().__init__(device, SHARE_OF_MEMORY * free)
+    def __init__(self, device: torch.device, budget: float) -> None:
+        super().__init__(device, budget)
         self._shapes = self._possible_shapes()
         fits = int(math.sqrt(self._budget / 8)) // WIDTH * WIDTH
-        self.largest_tile = max(WIDTH, min(self._shapes[-1].most, fits))
+        self.largest_tile = max(WIDTH, min(self._shapes[-1].most - EXTREMES, fits))
         self.tile = max(WIDTH, self.largest_tile // 4)
 
     def _possible_shapes(self) -> Sequence[Shape]:

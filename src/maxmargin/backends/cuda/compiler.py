@@ -18,6 +18,10 @@ SOURCES = Path(__file__).parent / "sources"
 OPTIONS = ("--std=c++17",)
 
 
+class CudaError(RuntimeError):
+    """A call of CUDA has failed."""
+
+
 class Binary(NamedTuple):
     """Machine code, and the name of the kernel in it."""
 
@@ -75,5 +79,5 @@ def checked(answer: tuple[Any, ...]) -> Any:
     """The answer of a call of CUDA, without its status."""
     status, *found = answer
     if int(status) != 0:
-        raise RuntimeError(f"CUDA: {status.name}")
+        raise CudaError(f"CUDA: {status.name}")
     return found[0] if len(found) == 1 else tuple(found)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 import torch
+from numpy.typing import NDArray
 
 from maxmargin.backends.base import InnerSolver
 from maxmargin.backends.cuda.packing import Packed
@@ -33,6 +36,25 @@ def pairing_of(kernel: NamedKernel, samples: Packed) -> str:
 class Engine(ABC):
     device: torch.device
     inner: InnerSolver
+    #: The bytes that samples may take; more are streamed.
+    budget: float = float("inf")
+    #: The errors of a device that has failed.
+    failures: tuple[type[Exception], ...] = (torch.AcceleratorError,)
+    #: Whether the device has failed, and nothing on it can be read again.
+    lost: bool = False
+
+    def use(self) -> None:
+        """Let the calling thread compute on this device from now on."""
+        return None  # a thread needs to say so for a card only
+
+    def finish(self) -> None:
+        """Wait until the device has done all that it was asked for, by any thread."""
+        return None  # a device that works while the host goes on has something to wait for
+
+    def use_smaller_tiles(self, than: int) -> None:
+        """Use tiles of at most half as many variables from now on: one of `than` variables does not fit into the memory."""
+        self.inner.largest_tile = min(self.inner.largest_tile, than // 2)
+        self.inner.tile = min(self.inner.tile, self.inner.largest_tile)
 
     @abstractmethod
     def sums(self, kernel: NamedKernel, queries: Packed, support: Packed, weights: torch.Tensor) -> torch.Tensor:
@@ -45,3 +67,9 @@ class Engine(ABC):
     @abstractmethod
     def values(self, kernel: NamedKernel, first: Packed, second: Packed) -> torch.Tensor:
         """k(a, b), a row for each sample of the first set. Rows are padded with finite values to the width of the second set."""
+
+    def carried(self, chunks: Iterable[torch.Tensor | NDArray[Any]]) -> Iterator[torch.Tensor]:
+        """Chunks of rows, brought to the device in turn. A device with memory of its own lets the next one travel while the
+        present one is in use."""
+        for chunk in chunks:
+            yield torch.as_tensor(chunk, device=self.device)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,6 +34,13 @@ class Packed:
         chosen = torch.nn.functional.pad(members, (0, padded(n) - n))
         return Packed(self.table.index_select(1, chosen), self.norms.index_select(0, chosen), n)
 
+    def parts(self, members: torch.Tensor | None) -> Iterator[Packed]:
+        """Some of the samples (None: all) in parts, here a single one; `Streamed` has more."""
+        yield self if members is None else self.take(members)
+
+    def n_parts(self, count: int) -> int:
+        return 1
+
 
 def pack(rows: torch.Tensor, dtype: torch.dtype, centre: NDArray[np.float64] | None) -> Packed:
     """Rows on a device, less `centre`."""
@@ -53,6 +61,15 @@ def upload_rows(samples: Samples, device: torch.device) -> torch.Tensor:
     else:
         rows = upload(samples.X, device)
     return rows if samples.index is None else rows[upload(samples.index, device)]
+
+
+def rows_where_they_are(samples: Samples, device: torch.device) -> torch.Tensor | NDArray[Any]:
+    """The rows of samples that were chosen from a container that is too large for the device: on the device, if the container is
+    there or sparse; else on the host."""
+    rows = samples.rows
+    if isinstance(samples, DeviceSamples):
+        return rows.tensor
+    return _scattered(rows, device) if isinstance(samples, CsrSamples) else np.asarray(rows)
 
 
 def _scattered(X: Any, device: torch.device) -> torch.Tensor:

@@ -47,8 +47,8 @@ class PlainSolver(DeviceSolver):
 
 
 class PlainEngine(Engine):
-    def __init__(self, device: torch.device) -> None:
-        self.device, self.inner = device, PlainSolver(device)
+    def __init__(self, device: torch.device, budget: float = np.inf) -> None:
+        self.device, self.inner, self.budget = device, PlainSolver(device), budget
 
     def sums(self, kernel: NamedKernel, queries: Packed, support: Packed, weights: torch.Tensor) -> torch.Tensor:
         sums = weights.new_empty(len(weights), queries.n, dtype=torch.float64)

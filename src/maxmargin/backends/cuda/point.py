@@ -8,7 +8,7 @@ from typing import Self
 import numpy as np
 import torch
 
-from maxmargin.backends.cuda.gram import DeviceGram
+from maxmargin.backends.cuda.gram import DeviceGram, SplitTile
 from maxmargin.backends.cuda.packing import upload, upload_places
 from maxmargin.backends.cuda.tile import DeviceTile
 from maxmargin.backends.native.point import NativePoint
@@ -17,6 +17,7 @@ from maxmargin.formulations import DualProblem, Sums
 from maxmargin.gram import DoubledGram, Gram
 
 SHARE_FOR_FREE = 0.75  # share of a working set for free variables when not all of them fit
+EXTREMES = 4  # two variables of each group that are in every working set, whatever its size
 INFINITY = float("inf")
 
 
@@ -24,10 +25,14 @@ class DevicePoint(Point):
     """Variables may share a sample: with a `DoubledGram`, variables k and k + n do. Over a tile, a point can be measured and
     moved."""
 
-    def __init__(self, problem: DualProblem, gram: Gram | DeviceTile, beta: torch.Tensor, gradient: torch.Tensor) -> None:
+    def __init__(
+        self, problem: DualProblem, gram: Gram | DeviceTile | SplitTile, beta: torch.Tensor, gradient: torch.Tensor
+    ) -> None:
         self.problem, self.gram = problem, gram  # type: ignore[assignment]
         self._inner: DeviceGram = gram.inner if isinstance(gram, DoubledGram) else gram  # type: ignore[assignment]
         self._beta, self._gradient = beta, gradient
+        #: The duals in the memory of the host, for the case that the device is lost.
+        self.reached: Vector | None = None
 
     @classmethod
     def placed(cls, problem: DualProblem, gram: Gram, beta: Vector, gradient: Vector) -> Self:
@@ -35,7 +40,9 @@ class DevicePoint(Point):
         inner = gram.inner if isinstance(gram, DoubledGram) else gram
         if not isinstance(inner, DeviceGram):
             raise TypeError(f"a point on a device needs a kernel matrix there, not a {type(gram).__name__}")
-        return cls(problem, gram, *(upload(vector, inner.device) for vector in (beta, gradient)))
+        point = cls(problem, gram, *(upload(vector, inner.device) for vector in (beta, gradient)))
+        point.reached = beta
+        return point
 
     # --- the problem on the device ----------------------------------------------------------------------------------
 
@@ -186,6 +193,8 @@ class DevicePoint(Point):
         if propagate:
             self._add_to_gradient(at[moved], change[moved])
         self._beta[at] = after
+        if self.reached is not None:
+            self.reached[members] = beta
         self._forget("_mobility", "_extremes")
         return True
 
@@ -221,6 +230,7 @@ class DevicePoint(Point):
 
     def in_float64(self) -> Self:
         point = type(self)(self.problem, self.gram.in_float64(), self._beta, self._linear.clone())
+        point.reached = self.reached
         support = self._beta.nonzero()[:, 0]
         if len(support):
             point._add_to_gradient(support, self._beta[support])

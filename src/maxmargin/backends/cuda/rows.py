@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Self
 
@@ -9,17 +10,22 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from maxmargin.backends.base import SamplesLostError
 from maxmargin.samples import DenseSamples, KernelFunction, Samples, mean_of_entries, variance_of_entries
 
 Vector = NDArray[np.float64]
 
+ENTRIES_AT_ONCE = 1 << 27  # numbers of which there are copies in float64 at the same time
+
 
 class DeviceRows:
-    """A matrix of torch with the face of an array; `numpy.asarray` copies it to the host."""
+    """A matrix of torch with the face of an array; `numpy.asarray` copies it to the host. `host` is the array that it is a copy
+    of, if there is one."""
 
     ndim = 2
 
-    def __init__(self, tensor: torch.Tensor) -> None:
+    def __init__(self, tensor: torch.Tensor, host: NDArray[Any] | None = None) -> None:
+        self.host = host
         if tensor.ndim != 2:
             raise ValueError(f"X has shape {tuple(tensor.shape)}: must be a matrix, with a row for each sample")
         self.tensor = (tensor if tensor.dtype in (torch.float32, torch.float64) else tensor.double()).detach()
@@ -70,7 +76,7 @@ class DeviceSamples(DenseSamples):
 
     @property
     def vectors(self) -> Any:
-        return np.asarray(self.rows)
+        return host_samples(self).rows
 
     def _compared(self) -> Any:
         return np.asarray(self.rows) if self.centre is None else np.asarray(self.rows) - self.centre
@@ -92,12 +98,34 @@ class DeviceSamples(DenseSamples):
     def variance(self, weights: Vector | None) -> float:
         rows, d = self.rows.tensor, self.shape[1]
         mean = mean_of_entries(rows.sum(dim=1, dtype=torch.float64).cpu().numpy(), weights, d)
-        deviations = rows.double() - mean
-        linear, square = torch.stack([deviations.sum(dim=1), deviations.square().sum(dim=1)]).cpu().numpy()
+        sums = []
+        for some in _parts(rows):
+            deviations = some.double() - mean
+            sums.append(torch.stack([deviations.sum(dim=1), deviations.square().sum(dim=1)]))
+        linear, square = torch.cat(sums, dim=1).cpu().numpy()
         return variance_of_entries(linear, square, weights, d, self.largest_entry())
 
     def largest_entry(self) -> float:
-        return float(self.X.tensor.abs().max()) if len(self.X) else 0.0
+        return max(float(some.abs().max()) for some in _parts(self.X.tensor)) if len(self.X) else 0.0
 
     def _squared_norms(self) -> Vector:
-        return np.asarray(self.X.tensor.double().square().sum(dim=1).cpu().numpy())
+        return np.asarray(torch.cat([some.double().square().sum(dim=1) for some in _parts(self.X.tensor)]).cpu().numpy())
+
+
+def host_samples(samples: Samples) -> Samples:
+    """The samples in the memory of the host; a SamplesLostError if they are on a device only, which has failed."""
+    if not isinstance(samples, DeviceSamples):
+        return samples
+    if samples.X.host is not None:
+        return DenseSamples(samples.X.host, samples.index).around(samples.centre)
+    try:
+        return DenseSamples(np.asarray(samples.rows)).around(samples.centre)
+    except torch.AcceleratorError as error:
+        raise SamplesLostError(
+            f"the rows were on {samples.X.tensor.device} only, which has failed, so there is no model"
+        ) from error
+
+
+def _parts(rows: torch.Tensor) -> Sequence[torch.Tensor]:
+    """The rows in parts that are small enough for copies in float64."""
+    return rows.split(max(1, ENTRIES_AT_ONCE // max(1, rows.shape[1])))  # type: ignore[no-any-return]

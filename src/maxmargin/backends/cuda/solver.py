@@ -14,9 +14,11 @@ still; and it takes Newton steps, which end what pair steps do not.
 
 from __future__ import annotations
 
+import itertools
 import time
 from abc import abstractmethod
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -24,12 +26,12 @@ import numpy as np
 import torch
 
 from maxmargin.backends.base import InnerSolver, Limit, TileResult
-from maxmargin.backends.cuda.gram import DeviceGram
+from maxmargin.backends.cuda.gram import DeviceGram, SplitTile
 from maxmargin.backends.cuda.packing import upload
 from maxmargin.backends.cuda.point import DevicePoint
 from maxmargin.backends.cuda.tile import DeviceTile
 from maxmargin.backends.native.inner import NativeSolver
-from maxmargin.backends.point import Indices, Part
+from maxmargin.backends.point import Indices, Part, Vector
 from maxmargin.gram import Gram
 
 MOST_ON_HOST = 1024  # variables of a tile that the host solves
@@ -39,6 +41,9 @@ REDUCTION = 0.1  # factor by which a round reduces the violation
 PATIENCE = 3  # rounds without a fall of the violation, which rounding errors prevent, before a tile is given up
 NEGLIGIBLE = 0.25  # share of the tolerance: a variable on the wrong side by less is not a violator
 ROUNDING = 1e-5  # share of the tolerance by which a device misses it, since it compares gradients in float32
+EVERYWHERE = slice(None)
+
+Tile = DeviceTile | SplitTile
 
 
 class Vectors(NamedTuple):
@@ -50,12 +55,13 @@ class Vectors(NamedTuple):
     upper: torch.Tensor
 
     @classmethod
-    def of(cls, part: Part, device: torch.device) -> Vectors:
-        return cls(*upload(np.stack([part.beta, part.gradient, part.problem.lower, part.problem.upper]), device))
+    def of(cls, part: Part, device: torch.device, here: slice = EVERYWHERE) -> Vectors:
+        vectors = part.beta, part.gradient, part.problem.lower, part.problem.upper
+        return cls(*upload(np.stack([vector[here] for vector in vectors]), device))
 
-    def fetch(self, part: Part) -> None:
+    def fetch(self, part: Part, here: slice = EVERYWHERE) -> None:
         """Copy the new duals and gradient to the part."""
-        part.beta[:], part.gradient[:] = torch.stack([self.beta, self.gradient]).cpu().numpy()
+        part.beta[here], part.gradient[here] = torch.stack([self.beta, self.gradient]).cpu().numpy()
 
 
 class DeviceSolver(InnerSolver):
@@ -78,24 +84,25 @@ class DeviceSolver(InnerSolver):
         """Make pair steps over each of the tiles, whose variables follow each other in `vectors`, until its violation is within
         the tolerance. `groups` is the number of sums to keep; with two, the second group begins at `split`."""
 
-    def solve(self, tile: DeviceTile, part: Part, tolerance: float, limit: Limit) -> TileResult:
+    def solve(self, tile: Tile, part: Part, tolerance: float, limit: Limit) -> TileResult:
         problem = replace(part.problem, shift=None)  # the diagonal of the tile has it
         one_round = tolerance >= REDUCTION * problem.violation(part.beta, part.gradient)
-        if len(tile) <= MOST_ON_HOST or one_round:
+        if not tile.is_split and (len(tile) <= MOST_ON_HOST or one_round):
             return self._minimise(tile, part, tolerance, limit)
         point = DevicePoint(problem, tile, *(upload(vector, self._device) for vector in (part.beta, part.gradient)))
         end = time.perf_counter() + limit.seconds
         n_steps, lowest_curvature = 0, 0.0
         lowest, idle = np.inf, 0
-        while True:
+        for number in itertools.count():
             violation = point.measure()
             idle = 0 if violation.value < lowest else idle + 1
             lowest = min(lowest, violation.value)
             left = Limit(limit.steps - n_steps, end - time.perf_counter())
             if violation.value <= tolerance or idle > PATIENCE or left.steps <= 0 or left.seconds <= 0.0:
                 break
-            members, _ = point.choose(violation, NEGLIGIBLE * tolerance, len(tile), EXTRA_SHARE, 0)
-            few = len(members) <= FEW * len(tile)
+            most = self.largest_tile if tile.is_split else len(tile)
+            members, _ = point.choose(violation, NEGLIGIBLE * tolerance, most, EXTRA_SHARE, number)
+            few = tile.is_split or len(members) <= FEW * len(tile)
             if not few:
                 members = np.arange(len(tile), dtype=np.int32)
             some = point.take(members)
@@ -112,8 +119,10 @@ class DeviceSolver(InnerSolver):
         part.beta[:], part.gradient[:] = found.beta, found.gradient
         return TileResult(n_steps, violation.value, lowest_curvature, violation.levels[0] if violation.levels else 0.0)
 
-    def _minimise(self, tile: DeviceTile, part: Part, tolerance: float, limit: Limit) -> TileResult:
-        """Minimise over all variables of a tile, in place, without rounds."""
+    def _minimise(self, tile: Tile, part: Part, tolerance: float, limit: Limit) -> TileResult:
+        """Minimise over all variables of a tile, in place, without rounds; a tile that does not fit needs rounds of its own."""
+        if isinstance(tile, SplitTile):
+            return self.solve(tile, part, tolerance, limit)
         if len(tile) <= MOST_ON_HOST:
             return NativeSolver().solve(tile.to_array(), part, tolerance, limit)
         vectors, problem = Vectors.of(part, self._device), part.problem
@@ -121,7 +130,7 @@ class DeviceSolver(InnerSolver):
         vectors.fetch(part)
         return result
 
-    def solve_joint(self, tile: DeviceTile, part: Part, tolerance: float, limit: Limit) -> TileResult:
+    def solve_joint(self, tile: Tile, part: Part, tolerance: float, limit: Limit) -> TileResult:
         """On the host: a sample's step over all machines is small, and there is one step for each sample."""
         return NativeSolver().solve_joint(tile.to_array(), part, tolerance, limit)
 
@@ -138,14 +147,15 @@ class DeviceSolver(InnerSolver):
         that has fewer entries than they have together, it is computed instead of them."""
         if len(grams) == 1 or max(map(len, grams)) <= MOST_ON_HOST:
             return super().solve_each(grams, joined, ends, tolerance, polish, limit)
-        vectors, problem, groups = Vectors.of(joined, self._device), joined.problem, int(joined.problem.coupled)
+        problem, groups = joined.problem, int(joined.problem.coupled)
         sizes, budget = [gram.dtype.itemsize * len(gram) ** 2 for gram in grams], self._budget
         whole = None
         if problem.shift is None and isinstance(grams[0], DeviceGram):
             everyone = grams[0].everyone
             size = everyone.dtype.itemsize * len(everyone) ** 2
             if size < min(sum(sizes), 0.5 * budget):
-                whole, budget = everyone.tile(_all(everyone)), budget - size
+                with suppress(torch.OutOfMemoryError):
+                    whole, budget = everyone.whole_tile(_all(everyone)), budget - size
         results: list[TileResult] = []
         starts = [0, *ends[:-1]]
         while len(results) < len(grams):
@@ -156,24 +166,45 @@ class DeviceSolver(InnerSolver):
                 if tiles and room < 0:
                     break
                 shift = None if problem.shift is None else problem.shift[start : start + len(gram)]
-                if whole is not None and isinstance(gram, DeviceGram):
-                    tiles.append(gram.part_of(whole))
-                else:
-                    tiles.append(gram.tile(_all(gram), shift))
-            here = slice(starts[len(results)], ends[len(results) + len(tiles) - 1])
-            some = Vectors(*(vector[here] for vector in vectors))
-            found = self._steps(tiles, some, groups, None, tolerance, limit)
+                try:
+                    tiles.append(_tile_of(gram, shift, whole))
+                except torch.OutOfMemoryError:
+                    break
+            here = slice(starts[len(results)], ends[len(results) + max(1, len(tiles)) - 1])
+            if not tiles:  # not even one fits
+                results += self._solve_in_rounds(grams[len(results)], joined, here, tolerance, polish, limit)
+                continue
+            vectors = Vectors.of(joined, self._device, here)
+            found = self._steps(tiles, vectors, groups, None, tolerance, limit)
             if polish < tolerance:
                 most = 10 * max(map(len, tiles)) + 100
-                more = self._steps(tiles, some, groups, None, polish, limit.of_steps(most))
+                more = self._steps(tiles, vectors, groups, None, polish, limit.of_steps(most))
                 found = [
                     TileResult(one.steps + two.steps, two.violation, min(one.lowest_curvature, two.lowest_curvature), two.level)
                     for one, two in zip(found, more, strict=True)
                 ]
+            vectors.fetch(joined, here)
             results += found
             del tiles
-        vectors.fetch(joined)
         return results
+
+    def _solve_in_rounds(
+        self, gram: Gram, joined: Part, here: slice, tolerance: float, polish: float, limit: Limit
+    ) -> list[TileResult]:
+        """Solve one of several problems alone."""
+        problem = joined.problem.restrict(np.arange(here.start, here.stop))
+        part = Part(problem, joined.beta[here], joined.gradient[here])
+        return super().solve_each([gram], part, [len(gram)], tolerance, polish, limit)
+
+
+def _tile_of(gram: Gram, shift: Vector | None, whole: DeviceTile | None) -> DeviceTile:
+    """The tile of all variables, cut out of the whole kernel matrix if there is one; an error if it does not fit."""
+    if isinstance(gram, DeviceGram):
+        return gram.whole_tile(_all(gram), shift) if whole is None else gram.part_of(whole)
+    tile = gram.tile(_all(gram), shift)
+    if isinstance(tile, SplitTile):
+        raise torch.OutOfMemoryError("a kernel matrix does not fit")
+    return tile  # type: ignore[no-any-return]
 
 
 def _all(gram: Gram) -> Indices:

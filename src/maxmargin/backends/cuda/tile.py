@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -18,6 +19,8 @@ class DeviceTile:
     """A square matrix in the memory of a device; its rows are padded with finite values."""
 
     matrix: torch.Tensor
+    #: Whether there is no such matrix, because it does not fit (`gram.SplitTile`).
+    is_split: ClassVar[bool] = False
 
     def __len__(self) -> int:
         return len(self.matrix)
