@@ -21,6 +21,7 @@ from .cases import Case
 EPSILON = 0.1  # epsilon of regression, for standardised targets
 CALL_SECONDS = 1.0  # calls are repeated within a process for this long
 TIME_LIMIT = 900.0  # seconds after which the process of a fit ends
+TOUCHED = 2 << 30  # bytes of memory that are touched before the clock starts
 
 
 @dataclass(frozen=True)
@@ -73,6 +74,7 @@ def fit(task: Task) -> dict[str, Any]:
     from .sets import problem
 
     contestant = CONTESTANTS[task.contestant]
+    touch_memory()
     warm_up(contestant, task)
     given = problem(task.case, task.folder)
     machine, X = ready_to_fit(contestant, task, given)
@@ -90,6 +92,7 @@ def measure(task: Task) -> dict[str, Any]:
     from .sets import problem
 
     contestant = CONTESTANTS[task.contestant]
+    touch_memory()
     warm_up(contestant, task)
     memory_before = resident_megabytes()
 
@@ -163,6 +166,19 @@ def judge(task: Task) -> dict[str, Any]:
         "box_violation": truth.box_violation,
         "equality_violation": truth.equality_violation,
     }
+
+
+def touch_memory() -> None:
+    """Touch memory, and give it back. A virtual machine is handed memory by its host when a process first touches it, and that
+    takes ten times as long as it takes later: whoever comes first would be measured by it."""
+    import mmap
+
+    import numpy as np
+
+    memory = mmap.mmap(-1, TOUCHED)
+    if hasattr(mmap, "MADV_HUGEPAGE"):
+        memory.madvise(mmap.MADV_HUGEPAGE)
+    np.frombuffer(memory, dtype=np.uint8)[:: mmap.PAGESIZE] = 1
 
 
 def warm_up(contestant: Any, task: Task) -> None:
