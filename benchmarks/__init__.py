@@ -17,8 +17,8 @@ one-class machines. Other benchmarks have commands of their own: growth.py (seco
 (seconds against the number of threads), versions.py (two versions of maxmargin), grid_search.py, calibration.py, linear.py,
 kernel_regression.py and time_limits.py, each run as ``python -m benchmarks.NAME``.
 
-The rules of the race: the same kernel, C, gamma and tol for all; the same cores; before the clock starts, memory is touched and
-given back (a virtual machine gets it from its host at that moment, slowly), then a warm-up, and the data converted to the dtype a
-library prefers and the layout it is faster with; the best (or median) of several processes; no number taken from a library's own
-claims. Nothing here is imported by the package.
+The rules of the race: the same kernel, C, gamma and tol for all; the same cores; before the clock starts, a warm-up, and the data
+converted to the dtype a library prefers and the layout it is faster with; up to three fits in a process, because the first one is
+measured by the pages that the system has to clear for it; the best (or median) of several processes; no number taken from a
+library's own claims. Nothing here is imported by the package.
 """

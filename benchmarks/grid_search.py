@@ -16,7 +16,7 @@ from time import perf_counter
 from typing import Any
 
 from .turns import Result, parser, take_turns
-from .worker import keep_to_cores, touch_memory
+from .worker import keep_to_cores
 
 MODULE = "benchmarks.grid_search"
 LARGE = {"spambase": 25.0, "svmguide1": 20.0}  # the bars: how many times faster than scikit-learn
@@ -53,7 +53,6 @@ def measure(name: str, who: str, options: argparse.Namespace) -> Result:
     X = np.ascontiguousarray(given.X, dtype=np.float64 if who == "scikit-learn" else given.X.dtype)
     search = contestant(who, CS, GAMMAS, options.threads)
     some = np.random.default_rng(0).permutation(len(X))[:200]
-    touch_memory()
     contestant(who, [1.0], [0.1], options.threads).fit(X[some], given.y[some])  # a warm-up, which also starts worker processes
     started = perf_counter()
     search.fit(X, given.y)

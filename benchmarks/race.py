@@ -17,6 +17,7 @@ from .worker import CALL_SECONDS, Task
 WORKER = "benchmarks.worker"
 SMALL_CALLS = 300  # calls per process where one takes less than a millisecond
 PREDICT_CALLS = 5
+FITS, FIT_SECONDS = 3, 8.0  # fits per process of other sets, as long as they take less: the first one waits for memory
 SHORT = 5.0  # seconds that a fit may always take
 CLEARLY_SLOWER = 1.5  # a layout this many times slower than the library's fastest one is not repeated
 
@@ -112,9 +113,9 @@ def task_for(case: Case, entry: Entry, rules: Rules, limit: float, model: Path) 
         case=case,
         data=None if rules.data is None else str(rules.data.resolve()),
         threads=rules.threads,
-        fits=SMALL_CALLS if small else 1,
+        fits=SMALL_CALLS if small else FITS,
         predicts=SMALL_CALLS if small else PREDICT_CALLS,
-        seconds=CALL_SECONDS,
+        seconds=CALL_SECONDS if small else FIT_SECONDS,
         limit=limit,
         model=str(model),
     )

@@ -21,7 +21,6 @@ from .cases import Case
 EPSILON = 0.1  # epsilon of regression, for standardised targets
 CALL_SECONDS = 1.0  # calls are repeated within a process for this long
 TIME_LIMIT = 900.0  # seconds after which the process of a fit ends
-TOUCHED = 2 << 30  # bytes of memory that are touched before the clock starts
 
 
 @dataclass(frozen=True)
@@ -74,7 +73,6 @@ def fit(task: Task) -> dict[str, Any]:
     from .sets import problem
 
     contestant = CONTESTANTS[task.contestant]
-    touch_memory()
     warm_up(contestant, task)
     given = problem(task.case, task.folder)
     machine, X = ready_to_fit(contestant, task, given)
@@ -92,7 +90,6 @@ def measure(task: Task) -> dict[str, Any]:
     from .sets import problem
 
     contestant = CONTESTANTS[task.contestant]
-    touch_memory()
     warm_up(contestant, task)
     memory_before = resident_megabytes()
 
@@ -100,9 +97,15 @@ def measure(task: Task) -> dict[str, Any]:
     machine, X = ready_to_fit(contestant, task, given)
     X_test = contestant.takes(given.X_test, task.layout)
     data_megabytes = (bytes_of(X) + bytes_of(X_test)) / 1e6
-    watched: list[tuple[float, float]] = []  # what the progress bar shows: seconds and share of the work done
-    if task.contestant == OURS and task.fits == 1:
-        machine.set_params(callbacks=[lambda progress: watched.append((progress.seconds, progress.fraction))])
+    watched: list[tuple[float, float]] = []  # what the progress bar of the last fit showed: seconds and share of the work done
+
+    def watch(progress: Any) -> None:
+        if watched and progress.seconds < watched[-1][0]:
+            watched.clear()
+        watched.append((progress.seconds, progress.fraction))
+
+    if task.contestant == OURS and task.case.group != "small":
+        machine.set_params(callbacks=[watch])
 
     reset_peak()
     fits = seconds_of_fits(machine, X, given.y, task)
@@ -141,11 +144,14 @@ def ready_to_fit(contestant: Any, task: Task, given: Any) -> tuple[Any, Any]:
 
 
 def seconds_of_fits(machine: Any, X: Any, y: Any, task: Task) -> list[float]:
-    """The duration of each fit; the process ends if they exceed the time limit."""
-    end_process_after(task.limit)
-    taken = seconds_of(lambda: machine.fit(X, y), task.fits, task.seconds)
-    end_process_after(0)
-    return taken
+    """The duration of each fit; the process ends if one exceeds the time limit."""
+
+    def fit() -> None:
+        end_process_after(task.limit)
+        machine.fit(X, y)
+        end_process_after(0)
+
+    return seconds_of(fit, task.fits, task.seconds)
 
 
 def judge(task: Task) -> dict[str, Any]:
@@ -166,19 +172,6 @@ def judge(task: Task) -> dict[str, Any]:
         "box_violation": truth.box_violation,
         "equality_violation": truth.equality_violation,
     }
-
-
-def touch_memory() -> None:
-    """Touch memory, and give it back. A virtual machine is handed memory by its host when a process first touches it, and that
-    takes ten times as long as it takes later: whoever comes first would be measured by it."""
-    import mmap
-
-    import numpy as np
-
-    memory = mmap.mmap(-1, TOUCHED)
-    if hasattr(mmap, "MADV_HUGEPAGE"):
-        memory.madvise(mmap.MADV_HUGEPAGE)
-    np.frombuffer(memory, dtype=np.uint8)[:: mmap.PAGESIZE] = 1
 
 
 def warm_up(contestant: Any, task: Task) -> None:
