@@ -15,9 +15,8 @@ import json
 from statistics import geometric_mean
 from typing import Any
 
-from .race import FIT_SECONDS, FITS
 from .turns import Result, parser, take_turns
-from .worker import keep_to_cores, seconds_of
+from .worker import FIT_SECONDS, FITS, keep_to_cores, seconds_of
 
 MODULE = "benchmarks.grid_search"
 LARGE = {"spambase": 25.0, "svmguide1": 20.0}  # the bars: how many times faster than scikit-learn

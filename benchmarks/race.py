@@ -12,12 +12,11 @@ from typing import Any
 from .cases import Case
 from .contestants import OURS, Contestant
 from .turns import in_fresh_process
-from .worker import CALL_SECONDS, Task
+from .worker import CALL_SECONDS, FIT_SECONDS, FITS, Task
 
 WORKER = "benchmarks.worker"
 SMALL_CALLS = 300  # calls per process where one takes less than a millisecond
 PREDICT_CALLS = 5
-FITS, FIT_SECONDS = 3, 8.0  # fits per process of other sets, as long as they take less: the first one waits for memory
 SHORT = 5.0  # seconds that a fit may always take
 CLEARLY_SLOWER = 1.5  # a layout this many times slower than the library's fastest one is not repeated
 

@@ -19,6 +19,7 @@ from typing import Any
 from .cases import Case
 
 EPSILON = 0.1  # epsilon of regression, for standardised targets
+FITS, FIT_SECONDS = 3, 8.0  # fits per process, as long as they take less: the first one waits for memory
 CALL_SECONDS = 1.0  # calls are repeated within a process for this long
 TIME_LIMIT = 900.0  # seconds after which the process of a fit ends
 

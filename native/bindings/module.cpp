@@ -219,8 +219,8 @@ void bind(nb::module_& module, const char* samples_name, const char* gram_name, 
              [](Gram<T>& self, Vector<const std::int32_t> rows, Vector<const double> weights, std::vector<int> segments,
                 Vector<double> out, std::optional<Vector<const std::uint8_t>> known) {
                  nb::gil_scoped_release release;
-                 self.accumulate(rows.data(), weights.data(), rows.shape(0), segments, out.data(), 1,
-                                 known ? known->data() : nullptr);
+                 return self.accumulate(rows.data(), weights.data(), rows.shape(0), segments, out.data(), 1,
+                                        known ? known->data() : nullptr);
              })
         .def("accumulate_each",
              [](Gram<T>& self, Vector<const std::int32_t> rows, Rows<const double> weights, std::vector<int> segments,

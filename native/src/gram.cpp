@@ -77,14 +77,16 @@ Gram<T>::Gram(Kernel kernel, Samples<T> samples, std::vector<std::int64_t> segme
 }
 
 template <class T>
-void Gram<T>::accumulate(const std::int32_t* rows, const double* weights, std::int64_t n_rows, const std::vector<int>& segments,
+bool Gram<T>::accumulate(const std::int32_t* rows, const double* weights, std::int64_t n_rows, const std::vector<int>& segments,
                          double* out, int n_outputs, const std::uint8_t* known) {
     std::int64_t stride = 0;
     for (int s : segments) stride += cache_.segment_end(s) - cache_.segment_start(s);
+    bool left_out = false;
     for (int s : segments) {
-        accumulate_segment(rows, weights, n_rows, s, out, n_outputs, stride, known);
+        left_out |= accumulate_segment(rows, weights, n_rows, s, out, n_outputs, stride, known);
         out += cache_.segment_end(s) - cache_.segment_start(s);
     }
+    return left_out;
 }
 
 // out[o * stride + c] += sum_a weights[o * n_weights + a] rows[a][c], c < width, for each output o. With several outputs most
@@ -196,7 +198,7 @@ constexpr double most_to_copy = 0.85;
 constexpr std::size_t fewest_rows_for_copy = 128;
 
 template <class T>
-void Gram<T>::accumulate_segment(const std::int32_t* rows, const double* weights, std::int64_t n_rows, int segment, double* out,
+bool Gram<T>::accumulate_segment(const std::int32_t* rows, const double* weights, std::int64_t n_rows, int segment, double* out,
                                  int n_outputs, std::int64_t out_stride, const std::uint8_t* known) {
     const std::int64_t first = cache_.segment_start(segment), last = cache_.segment_end(segment);
     cache_.begin_use();
@@ -227,7 +229,7 @@ void Gram<T>::accumulate_segment(const std::int32_t* rows, const double* weights
         places[a] = is_expected(missing[a]) ? cache_.claim(missing[a], segment) : nullptr;
 
     accumulate_rows(kept, kept_weights.data(), last - first, out, n_outputs, out_stride);
-    if (missing.empty()) return;
+    if (missing.empty()) return false;
     const bool complete = std::any_of(places.begin(), places.end(), [](const T* place) { return place != nullptr; });
     if (known && n_outputs == 1 && !complete && missing.size() >= fewest_rows_for_copy) {
         std::vector<std::int32_t> others;
@@ -237,7 +239,7 @@ void Gram<T>::accumulate_segment(const std::int32_t* rows, const double* weights
             std::vector<double> sums(others.size());
             accumulate_at(others, missing, missing_weights.data(), sums.data());
             for (std::size_t k = 0; k < others.size(); ++k) out[others[k] - first] += sums[k];
-            return;
+            return true;
         }
     }
     entries_computed_ += static_cast<std::int64_t>(missing.size()) * (last - first);
@@ -252,6 +254,7 @@ void Gram<T>::accumulate_segment(const std::int32_t* rows, const double* weights
                     accumulate_each(pointers, height, width, missing_weights.data() + r,
                                     static_cast<std::int64_t>(missing.size()), out + (c - first), n_outputs, out_stride);
                 });
+    return false;
 }
 
 // Write the part of a block on or above the diagonal to the matrix, and its mirror image below. The block holds the rows from

@@ -90,9 +90,11 @@ class Gram(ABC):
     def accumulate(self, rows: Indices, weights: Matrix, out: Matrix) -> None:
         """out[m] += K[:, rows] @ weights[m] for each m; each kernel row is computed once."""
 
-    def accumulate_besides(self, known: Indices, rows: Indices, weights: Vector, out: Vector) -> None:
-        """out += K[:, rows] @ weights, for a caller that knows the results of the variables `known`: theirs may be anything."""
+    def accumulate_besides(self, known: Indices, rows: Indices, weights: Vector, out: Vector) -> bool:
+        """out += K[:, rows] @ weights, for a caller that knows the results of the variables `known`: if it saves time, those are
+        left out; return whether they are."""
         self.accumulate(rows, weights[None], out[None])
+        return False
 
     def expect(self, rows: Indices) -> None:
         """Note that these rows are likely to be needed again, so that they are kept when they are computed the next time."""

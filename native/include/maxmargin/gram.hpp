@@ -85,8 +85,8 @@ public:
     }
     // out += sum_a weights[a] k(x_rows[a], .) over the concatenated columns of the given segments. With several outputs, both the
     // outputs and their weights are concatenated, and most weights are zero. The sums of `known` samples, if they are given (one
-    // byte for each sample of the matrix), may be left out.
-    void accumulate(const std::int32_t* rows, const double* weights, std::int64_t n_rows, const std::vector<int>& segments,
+    // byte for each sample of the matrix), may be left out; returns whether some were.
+    bool accumulate(const std::int32_t* rows, const double* weights, std::int64_t n_rows, const std::vector<int>& segments,
                     double* out, int n_outputs = 1, const std::uint8_t* known = nullptr);
     // tile[a][b] = k(x_members[a], x_members[b]), from cached rows where there are any
     void fill_tile(const std::int32_t* members, int n_members, Tile<T>& tile);
@@ -94,7 +94,7 @@ public:
 
 private:
     bool is_expected(std::int32_t row) const { return !expected_.empty() && expected_[row]; }
-    void accumulate_segment(const std::int32_t* rows, const double* weights, std::int64_t n_rows, int segment, double* out,
+    bool accumulate_segment(const std::int32_t* rows, const double* weights, std::int64_t n_rows, int segment, double* out,
                             int n_outputs, std::int64_t out_stride, const std::uint8_t* known);
     void accumulate_at(const std::vector<std::int32_t>& columns, const std::vector<std::int32_t>& rows, const double* weights,
                        double* out);

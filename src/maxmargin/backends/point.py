@@ -31,6 +31,8 @@ from maxmargin.gram import Gram
 Vector = NDArray[np.float64]
 Indices = NDArray[np.int32]
 
+NOBODY: Indices = np.empty(0, dtype=np.int32)
+
 
 class Violation(Protocol):
     """The violation of a point (`DualProblem.violation`), the median gradient of the free variables of each group, and the number
@@ -136,11 +138,7 @@ class HostPoint(Point):
             return False
         if propagate:
             self.gram.expect(members[(beta > self.problem.lower[members]) & (beta < self.problem.upper[members])])
-            if gradient is None:
-                add_to_gradient(self.problem, self.gram, self._gradient, members[moved], change[moved])
-            else:
-                self.gram.accumulate_besides(members, members[moved], change[moved], self._gradient)
-                self._gradient[members] = gradient
+            add_to_gradient(self.problem, self.gram, self._gradient, members[moved], change[moved], (members, gradient))
         self._beta[members] = beta
         return True
 
@@ -183,10 +181,23 @@ def support_of(beta: Vector) -> Indices:
     return np.flatnonzero(beta).astype(np.int32)
 
 
-def add_to_gradient(problem: DualProblem, gram: Gram, gradient: Vector, rows: Indices, change: Vector) -> None:
-    """Add to `gradient` what a change of the variables `rows` does to it."""
+def add_to_gradient(
+    problem: DualProblem,
+    gram: Gram,
+    gradient: Vector,
+    rows: Indices,
+    change: Vector,
+    known: tuple[Indices, Vector | None] = (NOBODY, None),
+) -> None:
+    """Add to `gradient` what a change of the variables `rows` does to it. Of some variables the result may be `known`; it is used
+    where that saves time. (A working set knows its own gradient a little less exactly than a sum over all changes does.)"""
     if not len(rows):
         return
-    gram.accumulate(rows, change[None], gradient[None])
+    members, values = known
+    if values is None:
+        gram.accumulate(rows, change[None], gradient[None])
+    elif gram.accumulate_besides(members, rows, change, gradient):
+        gradient[members] = values
+        return
     if problem.shift is not None:
         gradient[rows] += problem.shift[rows] * change

@@ -161,10 +161,10 @@ class NativeGram(Gram):
         else:
             self.compiled.accumulate_each(self._rows(rows), np.ascontiguousarray(weights), list(self._chosen), out)
 
-    def accumulate_besides(self, known: Indices, rows: Indices, weights: Vector, out: Vector) -> None:
+    def accumulate_besides(self, known: Indices, rows: Indices, weights: Vector, out: Vector) -> bool:
         of_all = np.zeros(self._edges[-1], dtype=np.uint8)
         of_all[self._rows(known)] = 1
-        self.compiled.accumulate(self._rows(rows), weights, list(self._chosen), out, of_all)
+        return bool(self.compiled.accumulate(self._rows(rows), weights, list(self._chosen), out, of_all))
 
     def expect(self, rows: Indices) -> None:
         self.compiled.expect(self._rows(rows))
