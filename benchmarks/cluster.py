@@ -69,7 +69,7 @@ def _one_thread() -> dict[str, str]:
 
     threads = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
     memory = ("TARGET", "SPILL", "PAUSE")  # a worker near its limit neither writes to disk nor waits: its peak is to be seen
-    trim = {"MALLOC_TRIM_THRESHOLD_": "65536"}  # as Dask's nannies, which would start a killed worker again, set it
+    trim = {"MALLOC_TRIM_THRESHOLD_": "65536"}  # the setting that a Dask nanny gives its worker; these workers have none
     return {**os.environ, **threads, **trim, **{f"DASK_DISTRIBUTED__WORKER__MEMORY__{what}": "False" for what in memory}}
 
 

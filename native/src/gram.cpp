@@ -176,23 +176,6 @@ void products_from(const double* matrix, std::int64_t stride, const std::int32_t
     }
 }
 
-// out[k] += sum_a weights[a] k(x_rows[a], x_columns[k])
-template <class T>
-void Gram<T>::accumulate_at(const std::vector<std::int32_t>& columns, const std::vector<std::int32_t>& rows,
-                            const double* weights, double* out) {
-    const auto n_rows = static_cast<std::int64_t>(rows.size()), n_columns = static_cast<std::int64_t>(columns.size());
-    entries_computed_ += n_rows * n_columns;
-    const Samples<T> chosen(samples_, rows.data(), n_rows);
-    Samples<T> others(samples_, columns.data(), n_columns);
-    if (wants_panels(kernel_, samples_.n_features())) others.make_panels();
-    visit_tiles(kernel_, chosen, others, 0, n_columns,
-                [&](std::int64_t r, int height, std::int64_t c, int width, const T* tile, int stride) {
-                    const T* pointers[rows_per_product];
-                    for (int a = 0; a < height; ++a) pointers[a] = tile + a * stride;
-                    loops<T>().accumulate(pointers, height, width, weights + r, out + c);
-                });
-}
-
 // Columns are copied to be side by side if they are at most this share of all, and if they are met by this many rows.
 constexpr double most_to_copy = 0.85;
 constexpr std::size_t fewest_rows_for_copy = 128;
@@ -236,8 +219,13 @@ bool Gram<T>::accumulate_segment(const std::int32_t* rows, const double* weights
         for (std::int64_t c = first; c < last; ++c)
             if (!known[c]) others.push_back(static_cast<std::int32_t>(c));
         if (static_cast<double>(others.size()) <= most_to_copy * static_cast<double>(last - first)) {
+            const auto n_missing = static_cast<std::int64_t>(missing.size());
+            const Samples<T> chosen(samples_, missing.data(), n_missing);
+            Samples<T> columns(samples_, others.data(), static_cast<std::int64_t>(others.size()));
+            if (wants_panels(kernel_, samples_.n_features())) columns.make_panels();
             std::vector<double> sums(others.size());
-            accumulate_at(others, missing, missing_weights.data(), sums.data());
+            weighted_sums(kernel_, chosen, columns, missing_weights.data(), 1, {n_missing}, sums.data());
+            entries_computed_ += n_missing * columns.size();
             for (std::size_t k = 0; k < others.size(); ++k) out[others[k] - first] += sums[k];
             return true;
         }

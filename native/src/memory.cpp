@@ -20,6 +20,8 @@ constexpr std::size_t cache_line = 64;
 // that was forked while another thread had it does not wait for ever.
 class Spare {
 public:
+    Spare() { blocks_.reserve(most_spare / huge_page); }  // as many as there can be: to keep a block needs no memory
+
     // The smallest block that is large enough; one of more than twice the size is left for others.
     Block take(std::size_t bytes) {
         std::unique_lock lock(mutex_, std::try_to_lock);

@@ -96,8 +96,6 @@ private:
     bool is_expected(std::int32_t row) const { return !expected_.empty() && expected_[row]; }
     bool accumulate_segment(const std::int32_t* rows, const double* weights, std::int64_t n_rows, int segment, double* out,
                             int n_outputs, std::int64_t out_stride, const std::uint8_t* known);
-    void accumulate_at(const std::vector<std::int32_t>& columns, const std::vector<std::int32_t>& rows, const double* weights,
-                       double* out);
 
     Kernel kernel_;
     Samples<T> samples_;

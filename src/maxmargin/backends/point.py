@@ -31,8 +31,6 @@ from maxmargin.gram import Gram
 Vector = NDArray[np.float64]
 Indices = NDArray[np.int32]
 
-NOBODY: Indices = np.empty(0, dtype=np.int32)
-
 
 class Violation(Protocol):
     """The violation of a point (`DualProblem.violation`), the median gradient of the free variables of each group, and the number
@@ -138,7 +136,8 @@ class HostPoint(Point):
             return False
         if propagate:
             self.gram.expect(members[(beta > self.problem.lower[members]) & (beta < self.problem.upper[members])])
-            add_to_gradient(self.problem, self.gram, self._gradient, members[moved], change[moved], (members, gradient))
+            known = None if gradient is None else (members, gradient)
+            add_to_gradient(self.problem, self.gram, self._gradient, members[moved], change[moved], known)
         self._beta[members] = beta
         return True
 
@@ -187,17 +186,16 @@ def add_to_gradient(
     gradient: Vector,
     rows: Indices,
     change: Vector,
-    known: tuple[Indices, Vector | None] = (NOBODY, None),
+    known: tuple[Indices, Vector] | None = None,
 ) -> None:
     """Add to `gradient` what a change of the variables `rows` does to it. Of some variables the result may be `known`; it is used
     where that saves time. (A working set knows its own gradient a little less exactly than a sum over all changes does.)"""
     if not len(rows):
         return
-    members, values = known
-    if values is None:
+    if known is None:
         gram.accumulate(rows, change[None], gradient[None])
-    elif gram.accumulate_besides(members, rows, change, gradient):
-        gradient[members] = values
+    elif gram.accumulate_besides(known[0], rows, change, gradient):
+        gradient[known[0]] = known[1]
         return
     if problem.shift is not None:
         gradient[rows] += problem.shift[rows] * change

@@ -51,7 +51,7 @@ WORTH_SETTING_THREADS = 1_000_000
 #: Problems of more variables than this are not solved in chains: a chain is one call, which neither shows progress nor can be
 #: interrupted, and should end within a second.
 LONGEST_ROW_OF_CHAIN = 4096
-NO_MATRIX = np.empty((0, 0), dtype=np.float32)
+NO_MATRIX = np.empty((0, 0), dtype=np.float32)  # for a chain without float32 entries
 
 
 class NativeBackend(Backend):
