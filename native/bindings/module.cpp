@@ -53,6 +53,7 @@ void use_blas(nb::object routines) {
     };
     blas::routines.sgemm = reinterpret_cast<blas::Gemm32*>(pointer("sgemm"));
     blas::routines.dgemm = reinterpret_cast<blas::Gemm64*>(pointer("dgemm"));
+    blas::routines.dtrsm = reinterpret_cast<blas::Trsm64*>(pointer("dtrsm"));
     blas::routines.dpotrf = reinterpret_cast<blas::Potrf64*>(pointer("dpotrf"));
     blas::routines.dpotrs = reinterpret_cast<blas::Potrs64*>(pointer("dpotrs"));
     if (PyErr_Occurred()) throw nb::python_error();

@@ -311,9 +311,12 @@ private:
     bool minimise_over_face() {
         state_newton();
         if (variables.empty()) return true;  // nothing to do now
-        if (!newton.factor(ridge<T>, [&](int v, double* column) { fill_column(v, column); })) return false;
-        newton.minimise(most_zeros);
-        return move_shares();
+        bool found = false;
+        Team::gather(members_of_newton(newton.size()), [&](Team& team) {
+            found = newton.factor(ridge<T>, [&](int v, double* column) { fill_column(v, column); }, team);
+            if (found) newton.minimise(most_zeros, team);
+        });
+        return found && move_shares();
     }
 
     void state_newton() {

@@ -22,13 +22,13 @@ namespace maxmargin::MAXMARGIN_LEVEL {
 
 constexpr int variables_per_thread = 2048;  // of a pair step: fewer take less time than handing them over
 constexpr double pairs_first = 1.5;         // pair steps before a Newton step, in units of its cost: most tiles end before
-constexpr int most_fixed = 16;              // variables that a Newton step over free variables fixes at a bound
+constexpr int most_fixed = 256;             // variables that a Newton step over free variables fixes at a bound
 constexpr int attempts_to_balance = 16;     // variables that take what rounding and clipping leave of a sum
 
 template <class T>
 class TileSolver {
 public:
-    TileSolver(TileProblem<T>& problem, Team& team) : p(problem), K(problem.K), pairs(problem, team) {}
+    TileSolver(TileProblem<T>& problem, Team& team) : p(problem), team(team), K(problem.K), pairs(problem, team) {}
 
     TileResult solve() {
         TileResult result;
@@ -63,13 +63,22 @@ private:
         state_newton();
         const int f = newton.size();
         if (f < 2) return true;  // nothing to do now
-        if (!newton.factor(ridge_of_free(), [&](int a, double* column) {
-                const T* K_a = K.row(free[a]);
-                for (int b = a; b < f; ++b) column[b] = K_a[free[b]];
-            }))
-            return false;
-        cost_of_last_newton += 0.8 * f * f * newton.minimise(most_fixed);
-        return move_free();
+        bool found = false;
+        const auto minimise = [&](Team& members) {
+            found = newton.factor(
+                ridge_of_free(),
+                [&](int a, double* column) {
+                    const T* K_a = K.row(free[a]);
+                    for (int b = a; b < f; ++b) column[b] = K_a[free[b]];
+                },
+                members);
+            if (found) cost_of_last_newton += 0.1 * f * f * newton.minimise(most_fixed, members);
+        };
+        if (team.size() > 1)
+            minimise(team);
+        else
+            Team::gather(members_of_newton(f), minimise);
+        return found && move_free();
     }
 
     void state_newton() {
@@ -132,12 +141,13 @@ private:
                     most = bound.room(), widest = &bound;
             }
             if (!widest) return false;
-            widest->at -= std::clamp(amiss, -most, most);
+            widest->at = std::clamp(widest->at - amiss, widest->low, widest->high);
         }
         return false;
     }
 
     TileProblem<T>& p;
+    Team& team;
     const Tile<T>& K;
     PairSteps<T> pairs;
     ActiveSetNewton newton;

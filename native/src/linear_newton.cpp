@@ -342,7 +342,7 @@ private:
                 for (std::size_t j = i + 1; j < c; ++j) factor_[i * c + j] += scale() * matrix_[j * c + i];
         for (int k = 0; k < d_; ++k) factor_[std::size_t(k) * columns_ + k] += 1.0;
         if (problem_.has_bias()) factor_[size - 1] += problem_.ridge() + least_ridge();
-        if (!blas::cholesky(columns_, factor_.data())) return false;
+        if (!blas::cholesky(columns_, factor_.data(), columns_)) return false;
         for (int k = 0; k < columns_; ++k) step_[k] = -centred_gradient(k);
         blas::cholesky_solve(columns_, 1, factor_.data(), step_.data());
         if (!centre_.empty()) step_[d_] -= along_centre(step_.data()) / problem_.constant;

@@ -21,6 +21,7 @@ void test_gram();
 void test_weighted_sums();
 void test_working_set();
 void test_tile_solver();
+void test_newton();
 void test_crammer_singer();
 void test_exact_sums();
 void test_proofs();

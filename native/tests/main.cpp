@@ -33,6 +33,7 @@ int main() {
         tests::test_kernels();
         tests::test_gram();
         tests::test_weighted_sums();
+        tests::test_newton();
         tests::test_tile_solver();
         tests::test_crammer_singer();
         tests::test_exact_sums();

@@ -8,9 +8,9 @@
 namespace tests {
 namespace {
 
-// C = op(A) op(B) + beta C, column-major; op transposes or not. The library asks for alpha 1 alone.
+// C = alpha op(A) op(B) + beta C, column-major; op transposes or not.
 template <class T>
-void gemm(char* op_A, char* op_B, int* rows, int* columns, int* depth, T*, T* A, int* lda, T* B, int* ldb, T* beta, T* C,
+void gemm(char* op_A, char* op_B, int* rows, int* columns, int* depth, T* alpha, T* A, int* lda, T* B, int* ldb, T* beta, T* C,
           int* ldc) {
     const auto at = [](const T* M, int lead, char op, std::ptrdiff_t row, std::ptrdiff_t column) {
         return op == 'T' ? M[row * lead + column] : M[column * lead + row];
@@ -20,7 +20,7 @@ void gemm(char* op_A, char* op_B, int* rows, int* columns, int* depth, T*, T* A,
             T sum = 0;
             for (std::ptrdiff_t k = 0; k < *depth; ++k) sum += at(A, *lda, *op_A, i, k) * at(B, *ldb, *op_B, k, j);
             T& entry = C[j * *ldc + i];
-            entry = sum + (*beta == T(0) ? T(0) : *beta * entry);
+            entry = *alpha * sum + (*beta == T(0) ? T(0) : *beta * entry);
         }
 }
 
@@ -38,6 +38,16 @@ void potrf(char*, int* n, double* A, int* lda, int* info) {
         const double root = std::sqrt(A[j * stride + j]);
         for (std::ptrdiff_t i = j; i < size; ++i) A[j * stride + i] /= root;
     }
+}
+
+// X L' = B with a lower triangle L, in place of B: what the library asks of trsm.
+void trsm(char*, char*, char*, char*, int* rows, int* columns, double*, double* L, int* ldl, double* B, int* ldb) {
+    for (std::ptrdiff_t i = 0; i < *rows; ++i)
+        for (std::ptrdiff_t j = 0; j < *columns; ++j) {
+            double& x = B[j * *ldb + i];
+            for (std::ptrdiff_t k = 0; k < j; ++k) x -= B[k * *ldb + i] * L[k * *ldl + j];
+            x /= L[j * *ldl + j];
+        }
 }
 
 // A X = B with the factor above: forwards, then backwards.
@@ -63,6 +73,7 @@ void use_plain_blas() {
     auto& routines = maxmargin::blas::routines;
     routines.sgemm = gemm<float>;
     routines.dgemm = gemm<double>;
+    routines.dtrsm = trsm;
     routines.dpotrf = potrf;
     routines.dpotrs = potrs;
 }

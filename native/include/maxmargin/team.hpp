@@ -29,10 +29,12 @@ public:
             &call);
     }
 
+    int size() const { return size_; }
+
     // Call `work(first, last)` for ranges that together are [0, n), in any order and side by side.
     template <class Work>
     void share(int n, Work&& work) {
-        if (size_ == 1 || n < size_) return work(0, n);
+        if (size_ == 1 || n <= 1) return work(0, n);
         struct Call {
             Work& work;
             int n, n_blocks;

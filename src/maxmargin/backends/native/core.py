@@ -10,7 +10,7 @@ with waiting.asleep():
     from maxmargin import _native as core
 
 core.use_blas(
-    {name: cython_blas.__pyx_capi__[name] for name in ("sgemm", "dgemm")}
+    {name: cython_blas.__pyx_capi__[name] for name in ("sgemm", "dgemm", "dtrsm")}
     | {name: cython_lapack.__pyx_capi__[name] for name in ("dpotrf", "dpotrs")}
 )
 
