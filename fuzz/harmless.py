@@ -65,7 +65,9 @@ def weighted_variance(problem: Problem) -> float:
 
 def _in_kernel(problem: Problem) -> str | None:
     """Kernel values that are extreme or not finite; a ridge term that is negligible beside them; an indefinite kernel."""
-    X = problem.X[:MOST_SAMPLES, :MOST_SAMPLES] if problem.precomputed else problem.X[:: -(-len(problem.X) // MOST_SAMPLES)]
+    broken_power = problem.params.get("degree", 3) % 1 != 0  # one negative dot product of all makes it undefined
+    step = 1 if broken_power else -(-len(problem.X) // MOST_SAMPLES)
+    X = problem.X[:MOST_SAMPLES, :MOST_SAMPLES] if problem.precomputed else problem.X[::step]
     if not problem.precomputed:  # and the largest sample, which the selection may miss
         X = np.vstack([X, problem.X[[int(np.abs(problem.X).max(axis=1).argmax())]]])
     kernel = "linear" if problem.linear else problem.params["kernel"]

@@ -615,3 +615,24 @@ main()
             errors = process.communicate(timeout=LIVENESS)[1]
         assert "Traceback" not in errors
         assert process.returncode in (-signal.SIGINT, 130)
+
+
+def test_a_gap_of_rounding_counts_as_zero_in_every_part_of_a_model() -> None:
+    """A machine whose gap is rounding alone, beside others with a gap: their certificate together keeps to gap_tol, too."""
+    X = np.array([[1.1], [0.0], [0.0], [-1.3], [0.0]])
+    model = SVCCV(kernel="poly", coef0=1.0, gap_tol=4e-8, cv=3, gammas=[15.5, 0.2])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a class has one sample
+        model.fit(X, [1, 2, 2, 0, 2])
+    assert model.status_.converged
+    gaps = [values for name, values in model.cv_results_.items() if name.endswith("_relative_gap")]
+    assert len(gaps) == 3
+    assert np.nanmax(gaps) <= 4e-8
+
+
+def test_a_large_gap_is_not_taken_for_an_optimum_of_zero() -> None:
+    """The two variables of a sample, of 1e9 each, cancel: what they leave is small, and its rounding error much smaller."""
+    model = fit(NuSVR(C=3e9), np.array([[-1e4], [-1e3], [-2e5]]), np.zeros(3))
+    proof = model.certificate_
+    assert proof.gap <= 1e-9 or (proof.relative_gap > 0.5 and not model.status_.converged)
+    assert_status_is_proved(model)

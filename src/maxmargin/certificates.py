@@ -415,12 +415,12 @@ def combine(parts: Sequence[Certificate], gap_terms: NDArray[np.float64]) -> Cer
     dual, gap = sum(part.dual for part in parts), sum(part.gap for part in parts)
     value_error = sum(part.value_error for part in parts)
     arithmetics = {part.arithmetic for part in parts}
-    nothing = all(part.relative_gap == 0.0 for part in parts)
+    counted = sum(part.gap for part in parts if part.relative_gap > 0.0)  # a gap of rounding alone counts as zero
     return Certificate(
         primal=dual + gap,
         dual=dual,
         gap=gap,
-        relative_gap=0.0 if nothing else relative_gap(gap, 0.0, dual, value_error, lambda: 0.0),
+        relative_gap=relative_gap(counted, 0.0, dual, value_error, lambda: 0.0),
         kkt_violation=max(part.kkt_violation for part in parts),
         box_residual=max(part.box_residual for part in parts),
         equality_residual=max(part.equality_residual for part in parts),

@@ -34,6 +34,7 @@ from maxmargin.certificates import (
 from maxmargin.control import Control, Stop
 from maxmargin.formulations import CrammerSingerProblem, DualProblem
 from maxmargin.gram import ExactSums, Gram
+from maxmargin.rounding import UNIT_ROUNDOFF
 from maxmargin.solution import Solution, Status, Trace
 from maxmargin.solvers import Choice, Job, SolverOptions, go_on, solve, solve_ahead, solve_as_linear
 from maxmargin.solvers.separability import hulls_meet
@@ -206,8 +207,11 @@ def _support(solution: Solution) -> tuple[NDArray[np.int32], Vector]:
 
 
 def largest_norm(gram: Gram, beta: Vector) -> float:
-    """The bound sum_i |beta_i| sqrt(k(x_i, x_i)) on the norm of sum_i beta_i phi(x_i)."""
-    return float(np.abs(beta) @ np.sqrt(np.maximum(gram.diagonal(), 0.0)))
+    """The bound sum_i |c_i| sqrt(k(x_i, x_i)) on the norm of sum_i c_i phi(x_i), where the coefficient c_i of a sample is the sum
+    of its variables (regression has two), up to their rounding."""
+    sizes = np.sqrt(np.maximum(gram.diagonal(), 0.0))[: gram.n_samples]
+    variables = beta.reshape(-1, gram.n_samples)
+    return float((np.abs(variables.sum(axis=0)) + UNIT_ROUNDOFF * np.abs(variables).sum(axis=0)) @ sizes)
 
 
 class JointCase(Case):
