@@ -46,8 +46,8 @@ from maxmargin.samples import Samples
 
 #: Fewer float64 kernel entries than this are computed in less time than finding a centre takes.
 TOO_FEW_TO_CENTRE = 100_000
-#: With fewer kernel entries than this BLAS starts no threads by itself, and changing its thread setting would take longer.
-WORTH_SETTING_THREADS = 1_000_000
+#: With fewer kernel entries than this no matrix is so large that BLAS starts threads by itself.
+WORTH_SETTING_THREADS = 50_000
 #: Problems of more variables than this are not solved in chains: a chain is one call, which neither shows progress nor can be
 #: interrupted, and should end within a second.
 LONGEST_ROW_OF_CHAIN = 4096

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 import threading
-from typing import Any
 
-from threadpoolctl import OpenBLASController, ThreadpoolController
+from threadpoolctl import LibController, OpenBLASController, ThreadpoolController
 
 
 class BlasThreadsOff:
@@ -15,7 +14,7 @@ class BlasThreadsOff:
     threads."""
 
     def __init__(self) -> None:
-        self._controller: ThreadpoolController | None = None
+        self._libraries: list[LibController] | None = None
         self._start()
         if hasattr(os, "register_at_fork"):  # a lock held by another thread at the fork would never be released in the child
             os.register_at_fork(after_in_child=self._start)
@@ -23,26 +22,35 @@ class BlasThreadsOff:
     def _start(self) -> None:
         self._lock = threading.Lock()
         self._inside = 0
-        self._limiter: Any = None
+        self._before: list[int] = []
 
     def __enter__(self) -> None:
         with self._lock:
             if self._inside == 0:
-                if self._controller is None:
-                    self._controller = ThreadpoolController()
-                self._limiter = self._controller.limit(limits=1, user_api="blas")
-                self._limiter.__enter__()
+                if self._libraries is None:
+                    self._libraries = ThreadpoolController().select(user_api="blas").lib_controllers
+                self._before = [library.get_num_threads() for library in self._libraries]
+                self._set([1] * len(self._before))
             self._inside += 1
 
     def __exit__(self, *exc: object) -> None:
         with self._lock:
             self._inside -= 1
             if self._inside == 0:
-                # threadpoolctl >= 3.8 lets only the thread that set a limit lift it; the last fit may run in another thread
-                hand_over = getattr(OpenBLASController, "clear_controlling_thread", None)
-                if hand_over is not None:
-                    hand_over(force=True)
-                self._limiter.__exit__(None, None, None)
+                _let_any_thread_set()  # the last fit may run in another thread than the first
+                self._set(self._before)
+                _let_any_thread_set()
+
+    def _set(self, numbers: list[int]) -> None:
+        for library, number in zip(self._libraries or (), numbers, strict=True):
+            library.set_num_threads(number)
+
+
+def _let_any_thread_set() -> None:
+    """Make threadpoolctl forget which thread has set a number of threads: from 3.8 on, only that one may set it again."""
+    forget = getattr(OpenBLASController, "clear_controlling_thread", None)
+    if forget is not None:
+        forget(force=True)
 
 
 blas_threads_off = BlasThreadsOff()
