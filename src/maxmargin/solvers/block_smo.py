@@ -311,7 +311,9 @@ class _Run:
     def _working_set(self, iteration: int) -> tuple[Indices, bool]:
         extra_share = EXTRA_SHARE_IF_CACHED if self.point.gram.remembers else EXTRA_SHARE
         members, complete = self._choose(self._tile_size(), iteration, extra_share)
-        if complete or not self._uses_pools:
+        # Of the first working set, drawn blindly, most variables end at zero. Where rows are kept, a small one loses nothing.
+        first = iteration == 0 and self.point.gram.remembers
+        if complete or first or not self._uses_pools:
             return members, complete
         return self._choose(self._pool_size(), iteration, EXTRA_SHARE_OF_POOL)
 
