@@ -165,7 +165,7 @@ class KernelMachine(ShownInNotebooks, Portable, CallbackSupportMixin, NestedPara
             control.count_bytes = lambda: self.cluster_.bytes
         control.n_machines = len(task.problems) * (1 + len(folds))
         stop = Stop(self.tol, self.gap_tol)
-        with backend.session(len(samples) ** 2), control.running():
+        with backend.session(max(map(len, task.problems)) ** 2), control.running():
             parts = self._place(backend, samples, task, choice)
 
             def run(problems: Sequence[DualProblem], starts: list[Vector] | None) -> list[Outcome]:
@@ -185,7 +185,7 @@ class KernelMachine(ShownInNotebooks, Portable, CallbackSupportMixin, NestedPara
             if max(map(len, further), default=0) > SMALL:  # smaller folds are solved side by side, which is faster
                 wholes = zip(further, cycle(outcomes))
                 starts = [start_from(problem, whole.problem, whole.solution) for problem, whole in wholes]
-            of_folds = run(further, starts)
+            of_folds = run(further, starts) if further else []
         self._last = (task.problems, [one.solution.beta for one in outcomes]) if self.warm_start else None
         n = len(outcomes)
         return outcomes, [of_folds[k * n : (k + 1) * n] for k in range(len(folds))]

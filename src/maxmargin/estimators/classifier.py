@@ -38,7 +38,8 @@ class KernelClassifier(Classifier, ProbabilisticMachine):  # type: ignore[misc]
         self.classes_, labels = validation.classes_and_labels(y)
         weights = validation.sample_weights(sample_weight, X)
         self.class_weight_ = validation.class_weights(self.class_weight, self.classes_, labels, weights)
-        validation.require_two_classes(labels, weights * self.class_weight_[labels])
+        if sample_weight is not None or self.class_weight is not None:
+            validation.require_two_classes(labels, weights * self.class_weight_[labels])
         return self._resolve_kernel(X, None if sample_weight is None else weights), labels, weights
 
     def _sorted(self, labels: NDArray[np.intp], weights: Vector) -> tuple[ByClass, Vector]:

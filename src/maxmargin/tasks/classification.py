@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -112,8 +113,8 @@ class ClassificationTask(Task):
 
     @cached_property
     def problems(self) -> list[DualProblem]:  # type: ignore[override]
-        members, signs, ends = self.by_class.together
-        return self.machine.pose_each(signs, self.weights[members], ends)
+        by_class = self.by_class
+        return self.machine.pose_each(by_class.signs, self.weights[by_class.joined], by_class.ends)
 
     def parts(self, gram: Gram) -> list[Gram]:
         return self.by_class.parts(gram)
@@ -130,15 +131,15 @@ class ClassificationTask(Task):
         kept = [_scaled(one, scale) for one, scale in zip(outcomes, scales, strict=True)]
         betas, biases = [beta for beta, _ in kept], [bias for _, bias in kept]
         support, coefficients = gather_coefficients(self.by_class.plan, betas, self.by_class.edges, self.strategy)
-        with np.errstate(divide="ignore"):
-            margins = 1.0 / (np.array(scales) * np.sqrt([squared_norm(one) for one in outcomes]))
+        norms = [scale * math.sqrt(squared_norm(one)) for scale, one in zip(scales, outcomes, strict=True)]
+        margins = [math.inf if norm == 0.0 else 1.0 / norm for norm in norms]
         return Fitted(
             support=self.by_class.order[support],
             n_support=self.by_class.count(support),
             coefficients=coefficients,
             intercepts=np.array(biases),
             certificate=self.together([one.proof for one in outcomes]),
-            further={"margin_": float(margins[0]) if len(margins) == 1 else margins, **self.machine.further(outcomes)},
+            further={"margin_": margins[0] if len(margins) == 1 else np.array(margins), **self.machine.further(outcomes)},
         )
 
     def encode(self, coefficients: Matrix) -> list[tuple[Vector, float]]:
@@ -185,6 +186,6 @@ def squared_norm(one: Outcome) -> float:
 def in_order_of_samples(proofs: Sequence[Certificate], by_class: ByClass) -> Certificate:
     """The certificate of all machines, with its gap terms in the order of the training samples."""
     terms = np.zeros((len(proofs), len(by_class.order)))
-    for row, seen, proof in zip(terms, by_class.members, proofs, strict=True):
-        row[by_class.order[seen]] = proof.gap_terms
+    machine = np.repeat(np.arange(len(proofs)), [len(proof.gap_terms) for proof in proofs])
+    terms[machine, by_class.order[by_class.joined]] = np.concatenate([proof.gap_terms for proof in proofs])
     return replace(proofs[0], gap_terms=terms[0]) if len(proofs) == 1 else combine(proofs, terms)
