@@ -76,7 +76,7 @@ class KernelClassifier(Classifier, ProbabilisticMachine):  # type: ignore[misc]
 
     def _decisions(self, X: ArrayLike) -> NDArray[np.float64]:
         """The decision values, a column for each machine."""
-        check_is_fitted(self)
+        self._require_fitted()
         return self._decisions_at(validation.samples(self, X, reset=False))
 
     def _decisions_at(self, queries: Any) -> NDArray[np.float64]:

@@ -93,7 +93,7 @@ class DualProblem:
     def _unchecked(cls, **parts: Any) -> DualProblem:
         """Make a problem without checks, from parts of a problem that was checked."""
         problem = object.__new__(cls)
-        vars(problem).update({"shift": None, "coupled": True, "split": None, "start": None, **parts})
+        vars(problem).update(parts)  # what is not given has the default, which is an attribute of the class
         return problem
 
     def __len__(self) -> int:
@@ -120,7 +120,7 @@ class DualProblem:
     @cached_property
     def bounded(self) -> bool:
         """Whether every box is finite."""
-        return bool(np.isfinite(self.upper).all() and np.isfinite(self.lower).all())
+        return bool(np.isfinite(self.upper - self.lower).all())
 
     def sums(self, beta: Vector, gradient: Vector) -> Sums:
         """The sums over all variables that a solver looks at."""

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any, Self
 
 import numpy as np
@@ -131,7 +131,7 @@ class ClassificationTask(Task):
         kept = [_scaled(one, scale) for one, scale in zip(outcomes, scales, strict=True)]
         betas, biases = [beta for beta, _ in kept], [bias for _, bias in kept]
         support, coefficients = gather_coefficients(self.by_class.plan, betas, self.by_class.edges, self.strategy)
-        norms = [scale * math.sqrt(squared_norm(one)) for scale, one in zip(scales, outcomes, strict=True)]
+        norms = [scale * math.sqrt(squared) for scale, squared in zip(scales, squared_norms(outcomes), strict=True)]
         margins = [math.inf if norm == 0.0 else 1.0 / norm for norm in norms]
         return Fitted(
             support=self.by_class.order[support],
@@ -172,20 +172,25 @@ def _scaled(one: Outcome, scale: float) -> tuple[Vector, float]:
     return balanced, decision - float(after.values[0, 0]) - after.offset[0] - after.offset[1]
 
 
-def squared_norm(one: Outcome) -> float:
-    """||w||^2 = beta' K beta, from the dual value -(1/2 beta'(K + diag(shift)) beta + linear' beta)."""
-    problem, beta = one.problem, one.solution.beta
-    norm = -2.0 * (one.proof.dual + float((problem.linear * beta).sum()))  # `@` may wake up as many threads as there are cores
-    if problem.shift is not None:
-        norm -= float(problem.shift @ beta**2)
-    if not problem.coupled:  # without an equality constraint the bias is a weight like the others
-        norm -= one.proof.bias**2
-    return max(norm, 0.0) + 0.0  # not -0.0, which would make the margin -inf
+def squared_norms(outcomes: Sequence[Outcome]) -> list[float]:
+    """||w||^2 = beta' K beta of each machine, from the dual value -(1/2 beta'(K + diag(shift)) beta + linear' beta)."""
+    problem = DualProblem.join([one.problem for one in outcomes])
+    beta = np.concatenate([one.solution.beta for one in outcomes])
+    starts = [0, *accumulate(len(one.solution.beta) for one in outcomes)][:-1]
+    terms = problem.linear * beta if problem.shift is None else (problem.linear + 0.5 * problem.shift * beta) * beta
+    norms = []
+    for one, sum_of_terms in zip(outcomes, np.add.reduceat(terms, starts).tolist(), strict=True):
+        norm = -2.0 * (one.proof.dual + sum_of_terms)
+        if not one.problem.coupled:  # without an equality constraint the bias is a weight like the others
+            norm -= one.proof.bias**2
+        norms.append(max(norm, 0.0))
+    return norms
 
 
 def in_order_of_samples(proofs: Sequence[Certificate], by_class: ByClass) -> Certificate:
     """The certificate of all machines, with its gap terms in the order of the training samples."""
-    terms = np.zeros((len(proofs), len(by_class.order)))
-    machine = np.repeat(np.arange(len(proofs)), [len(proof.gap_terms) for proof in proofs])
-    terms[machine, by_class.order[by_class.joined]] = np.concatenate([proof.gap_terms for proof in proofs])
+    n = len(by_class.order)
+    terms = np.zeros((len(proofs), n))
+    row_starts = np.repeat(np.arange(0, terms.size, n), [len(proof.gap_terms) for proof in proofs])
+    terms.reshape(-1)[row_starts + by_class.order[by_class.joined]] = np.concatenate([proof.gap_terms for proof in proofs])
     return replace(proofs[0], gap_terms=terms[0]) if len(proofs) == 1 else combine(proofs, terms)

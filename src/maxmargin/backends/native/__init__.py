@@ -159,7 +159,7 @@ class NativeBackend(Backend):
             pack(support, dtype, centre),
             pack(queries, dtype, centre),
             np.ascontiguousarray(weights, dtype=np.float64),
-            [int(end) for end in np.cumsum(groups)],
+            list(accumulate(groups.tolist())),
             sums,
         )
         return sums
