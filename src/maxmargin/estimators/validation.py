@@ -366,7 +366,7 @@ def _not_rows_of_numbers(X: Any) -> NDArray[Any] | None:
 def require_finite(estimator: Any, X: Any) -> None:
     values = X.data if sp.issparse(X) else X
     with np.errstate(over="ignore", invalid="ignore"):
-        if np.isfinite(np.sum(values)):  # one pass over the data in the usual case; a finite sum has finite terms
+        if np.isfinite(values.sum()):  # one pass over the data in the usual case; a finite sum has finite terms
             return
     flat = values.reshape(-1)
     parts = range(0, len(flat), VALUES_AT_ONCE)  # a mask of all values would be a quarter of a memory map of float32

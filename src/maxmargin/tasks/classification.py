@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import accumulate, pairwise
+from itertools import pairwise
 from typing import Any, Self
 
 import numpy as np
@@ -43,6 +43,20 @@ class BinaryMachine(ABC):
         """The machine for a fold, which has fewer samples."""
         return self
 
+    @abstractmethod
+    def linear_term(self, proof: Certificate) -> float:
+        """linear' beta, the second part of the objective of the dual problem."""
+
+    def squared_norm(self, one: Outcome) -> float:
+        """||w||^2 = beta' K beta, from the dual value -(1/2 beta'(K + diag(shift)) beta + linear' beta)."""
+        problem, beta = one.problem, one.solution.beta
+        norm = -2.0 * (one.proof.dual + self.linear_term(one.proof))
+        if problem.shift is not None:
+            norm -= float(problem.shift @ beta**2)
+        if not problem.coupled:  # without an equality constraint the bias is a weight like the others
+            norm -= one.proof.bias**2
+        return max(norm, 0.0)
+
     def scale(self, problem: DualProblem, proof: Certificate) -> float:
         """The factor that turns the solution into the machine that is kept."""
         return 1.0
@@ -68,6 +82,9 @@ class CostMachine(BinaryMachine):
         # the statement is about each sample by itself
         return classification_problem(signs, costs(self.C, weights), self.loss, self.fit_intercept).cut(ends)
 
+    def linear_term(self, proof: Certificate) -> float:
+        return -proof.size  # linear_i is -y_i, and beta_i has the sign of y_i
+
 
 @dataclass(frozen=True)
 class NuMachine(BinaryMachine):
@@ -87,6 +104,9 @@ class NuMachine(BinaryMachine):
                 f"satisfy here is {most!r}"
             )
         return [nu_classification_problem(*one, min(self.nu, own)) for one, own in zip(seen, largest, strict=True)]
+
+    def linear_term(self, proof: Certificate) -> float:
+        return 0.0
 
     def of_fold(self) -> NuMachine:
         return replace(self, clipped=True)
@@ -131,7 +151,7 @@ class ClassificationTask(Task):
         kept = [_scaled(one, scale) for one, scale in zip(outcomes, scales, strict=True)]
         betas, biases = [beta for beta, _ in kept], [bias for _, bias in kept]
         support, coefficients = gather_coefficients(self.by_class.plan, betas, self.by_class.edges, self.strategy)
-        norms = [scale * math.sqrt(squared) for scale, squared in zip(scales, squared_norms(outcomes), strict=True)]
+        norms = [scale * math.sqrt(self.machine.squared_norm(one)) for scale, one in zip(scales, outcomes, strict=True)]
         margins = [math.inf if norm == 0.0 else 1.0 / norm for norm in norms]
         return Fitted(
             support=self.by_class.order[support],
@@ -170,21 +190,6 @@ def _scaled(one: Outcome, scale: float) -> tuple[Vector, float]:
     before, after = (one.gram.exact_sums(support, duals[None, support], first) for duals in (one.solution.beta, balanced))
     decision = scale * (float(before.values[0, 0]) + one.proof.bias_of_sums)
     return balanced, decision - float(after.values[0, 0]) - after.offset[0] - after.offset[1]
-
-
-def squared_norms(outcomes: Sequence[Outcome]) -> list[float]:
-    """||w||^2 = beta' K beta of each machine, from the dual value -(1/2 beta'(K + diag(shift)) beta + linear' beta)."""
-    problem = DualProblem.join([one.problem for one in outcomes])
-    beta = np.concatenate([one.solution.beta for one in outcomes])
-    starts = [0, *accumulate(len(one.solution.beta) for one in outcomes)][:-1]
-    terms = problem.linear * beta if problem.shift is None else (problem.linear + 0.5 * problem.shift * beta) * beta
-    norms = []
-    for one, sum_of_terms in zip(outcomes, np.add.reduceat(terms, starts).tolist(), strict=True):
-        norm = -2.0 * (one.proof.dual + sum_of_terms)
-        if not one.problem.coupled:  # without an equality constraint the bias is a weight like the others
-            norm -= one.proof.bias**2
-        norms.append(max(norm, 0.0))
-    return norms
 
 
 def in_order_of_samples(proofs: Sequence[Certificate], by_class: ByClass) -> Certificate:
