@@ -16,11 +16,11 @@ namespace {
 
 constexpr std::size_t cache_line = 64;
 
-// Blocks of at least `least_spare` bytes that nobody uses, the oldest first. Whoever finds the list in use does without it: so a
-// process that was forked while another thread had it does not wait for ever.
+// Blocks of at least a huge page that nobody uses, the oldest first. Whoever finds the list in use does without it: so a process
+// that was forked while another thread had it does not wait for ever.
 class Spare {
 public:
-    Spare() { blocks_.reserve(most_spare / least_spare); }  // as many as there can be: to keep a block needs no memory
+    Spare() { blocks_.reserve(most_spare / huge_page); }  // as many as there can be: to keep a block needs no memory
 
     // The smallest block that is large enough; one of more than twice the size is left for others.
     Block take(std::size_t bytes) {
@@ -72,7 +72,7 @@ Block allocate(std::size_t bytes) {
     const bool large = bytes >= huge_page;
     const std::size_t alignment = large ? huge_page : cache_line;
     bytes = (bytes + alignment - 1) / alignment * alignment;
-    if (bytes >= least_spare)
+    if (large)
         if (const Block again = spare().take(bytes); again.address) return again;
     const Block block{std::aligned_alloc(alignment, bytes), bytes};
     if (!block.address) throw std::bad_alloc();
@@ -83,7 +83,7 @@ Block allocate(std::size_t bytes) {
 }
 
 void release(Block block) noexcept {
-    if (block.bytes < least_spare || !spare().keep(block)) std::free(block.address);
+    if (block.bytes < huge_page || !spare().keep(block)) std::free(block.address);
 }
 
 std::size_t spare_bytes() { return spare().total(); }

@@ -1,8 +1,8 @@
 // Large plain arrays: aligned, uninitialised, on huge pages where the system has them (page faults otherwise cost as much as
 // the arithmetic that fills the pages).
 //
-// The system clears a page before it hands it out, which takes longer than a small fit has to do with it. So the memory of
-// arrays of at least `least_spare` bytes that are no longer needed is kept, up to `most_spare` bytes, for the next ones.
+// The system clears a page before it hands it out, which takes longer than a small fit has to do with it. So the memory of large
+// arrays that are no longer needed is kept, up to `most_spare` bytes, for the next ones.
 #pragma once
 #include <cstddef>
 #include <utility>
@@ -10,7 +10,6 @@
 namespace maxmargin {
 
 inline constexpr std::size_t huge_page = std::size_t(1) << 21;
-inline constexpr std::size_t least_spare = std::size_t(1) << 16;
 inline constexpr std::size_t most_spare = std::size_t(64) << 20;
 
 // A piece of memory of at least the size that was asked for.
