@@ -315,10 +315,11 @@ static_assert(chunk == panel_width, "a row of panels fills a row of chunks");
 template <class T>
 void kernel_row(const Kernel& kernel, const Samples<T>& samples, std::int32_t r, T* out) {
     if (samples.has_panels()) {  // a fast path: rows of small problems are computed one by one, many times
-        const Pairing pairing = dense_pairing(kernel, samples.n_features());
+        // a single row against panels takes as long as reading them, so that differences cost no more than products
+        const Pairing pairing = kernel.pairing();
         for (std::int64_t c = 0; c < samples.size(); c += panel_width) {
             loops<T>().pair_dense(pairing, samples.row(r), 1, samples.panel(c / panel_width), samples.n_features(), out + c);
-            apply_kernel_to_tile(kernel, pairing != kernel.pairing(), samples, r, 1, samples, c, panel_width, out + c);
+            loops<T>().apply_kernel(kernel, out + c, panel_width);
         }
         std::fill(out + samples.size(), out + in_chunks(static_cast<int>(samples.size())), T(0));
         return;

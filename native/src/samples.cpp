@@ -81,9 +81,12 @@ void Samples<T>::take_norms() {
     for (std::int64_t i = 0; i < n_samples_; ++i) {
         const T* x = sparse_ ? values(i) : row(i);
         const std::int64_t length = sparse_ ? n_values(i) : n_features_;
-        double sum = 0.0;
-        for (std::int64_t k = 0; k < length; ++k) sum += static_cast<double>(x[k]) * x[k];
-        norms_[i] = static_cast<T>(sum);
+        double sums[4] = {};  // an addition takes several cycles: these sums do not wait for each other
+        std::int64_t k = 0;
+        for (; k + 4 <= length; k += 4)
+            for (int part = 0; part < 4; ++part) sums[part] += static_cast<double>(x[k + part]) * x[k + part];
+        for (; k < length; ++k) sums[0] += static_cast<double>(x[k]) * x[k];
+        norms_[i] = static_cast<T>((sums[0] + sums[1]) + (sums[2] + sums[3]));
     }
 }
 

@@ -207,7 +207,8 @@ class Numbers(NamedTuple):
         if self.checked < n:
             arithmetic += f" on the {self.checked} of {n} samples whose share of the gap can differ from zero"
         rounding = self.gap - self.plain if math.isfinite(self.gap) else 0.0
-        return Certificate(
+        proved = Certificate.__new__(Certificate)  # several times faster than Certificate(...), which checks nothing either
+        vars(proved).update(
             primal=self.dual + self.gap,
             dual=self.dual,
             gap=self.gap,
@@ -224,7 +225,9 @@ class Numbers(NamedTuple):
             rounding=rounding,
             size=self.size,
             complete=self.checked == n,
+            parts=(),
         )
+        return proved
 
 
 @dataclass(frozen=True)

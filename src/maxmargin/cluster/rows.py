@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import uuid
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from typing import Any
 
 import numpy as np
@@ -153,14 +153,17 @@ def _from_files(X: Any, y: Any) -> Any:
     return X
 
 
-@contextmanager
-def opened(X: Any, y: Any, sample_weight: Any) -> Iterator[tuple[Any, Any, Any]]:
+def opened(X: Any, y: Any, sample_weight: Any) -> AbstractContextManager[tuple[Any, Any, Any]]:
     """The arguments of a fit. If X is a Dask collection, its rows are placed on the workers for the time of the fit, and the
     targets and weights come here. Files are read into memory, if there is no cluster. All else stays as it is."""
-    if not is_collection(X):
-        X, y = _from_files(X, y).read() if _is_files(X) else (X, y)
-        yield X, y, sample_weight
-        return
+    if is_collection(X):
+        return _on_workers(X, y, sample_weight)
+    X, y = _from_files(X, y).read() if _is_files(X) else (X, y)
+    return nullcontext((X, y, sample_weight))
+
+
+@contextmanager
+def _on_workers(X: Any, y: Any, sample_weight: Any) -> Iterator[tuple[Any, Any, Any]]:
     X, y = as_collection(X, y)
     rows = open_rows(X)
     try:

@@ -127,8 +127,8 @@ def _taken(machine: Any, X: Any) -> Any:
     """The rows of an array: on a card, if the machine computes there and they are there or many; else on the host."""
     backend = getattr(machine, "backend", "native")  # linear machines have none
     if isinstance(X, np.ndarray):
-        floats = X.ndim == 2 and X.dtype in (np.float32, np.float64)
-        goes = backend == "cuda" and floats and X.size >= LARGE and _takes_rows_on_card(machine)
+        large = backend == "cuda" and X.ndim == 2 and X.size >= LARGE
+        goes = large and X.dtype in (np.float32, np.float64) and _takes_rows_on_card(machine)
     elif not hasattr(X, "__dlpack__"):
         return X
     else:

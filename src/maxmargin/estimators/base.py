@@ -165,7 +165,7 @@ class KernelMachine(ShownInNotebooks, Portable, CallbackSupportMixin, NestedPara
             control.count_bytes = lambda: self.cluster_.bytes
         control.n_machines = len(task.problems) * (1 + len(folds))
         stop = Stop(self.tol, self.gap_tol)
-        with backend.session(len(samples) ** 2), control.running():
+        with backend.session(max(map(len, task.problems)) ** 2), control.running():
             parts = self._place(backend, samples, task, choice)
 
             def run(problems: Sequence[DualProblem], starts: list[Vector] | None) -> list[Outcome]:
@@ -185,7 +185,7 @@ class KernelMachine(ShownInNotebooks, Portable, CallbackSupportMixin, NestedPara
             if max(map(len, further), default=0) > SMALL:  # smaller folds are solved side by side, which is faster
                 wholes = zip(further, cycle(outcomes))
                 starts = [start_from(problem, whole.problem, whole.solution) for problem, whole in wholes]
-            of_folds = run(further, starts)
+            of_folds = run(further, starts) if further else []
         self._last = (task.problems, [one.solution.beta for one in outcomes]) if self.warm_start else None
         n = len(outcomes)
         return outcomes, [of_folds[k * n : (k + 1) * n] for k in range(len(folds))]
@@ -208,7 +208,7 @@ class KernelMachine(ShownInNotebooks, Portable, CallbackSupportMixin, NestedPara
         reach = self._reach(samples)
         exact = max(reach) > LARGEST_IN_FLOAT32 or max(map(len, task.problems)) <= SMALL or self._is_steep(reach[0])
         budget = validation.cache_bytes(self.cache_size, enough=16 * len(samples) ** 2)  # float64 rows, and a pool
-        if task.order is not None and (task.order[1:] < task.order[:-1]).any():
+        if task.order is not None and not _is_sorted(task.order):
             samples = samples.take(task.order)
         if centred and self.kernel_.explicit and task.balanced:
             samples = samples.around(samples.middle())
@@ -315,8 +315,14 @@ class KernelMachine(ShownInNotebooks, Portable, CallbackSupportMixin, NestedPara
     def _sums(self, X: ArrayLike, groups: NDArray[np.integer] | None = None) -> NDArray[np.float64]:
         """sums[g, m, q]: the kernel sum over the support vectors of group g in machine m at query q. By default, and always for a
         linear kernel, one group holds all support vectors."""
-        check_is_fitted(self)
+        self._require_fitted()
         return self._sums_at(validation.samples(self, X, reset=False), groups)
+
+    def _require_fitted(self) -> None:
+        """Raise scikit-learn's NotFittedError before the first fit. Its own check looks at all attributes, which takes longer
+        than to answer for a few rows."""
+        if "dual_coef_" not in vars(self):
+            check_is_fitted(self)
 
     def _sums_at(self, queries: Any, groups: NDArray[np.integer] | None = None) -> NDArray[np.float64]:
         """Like `_sums`, for validated queries."""
@@ -445,6 +451,11 @@ def fit_each(machine: Any, settings: Sequence[Mapping[str, Any]], X: Any, y: Any
     finally:
         vars(machine).pop("_kept_parts", None)
     return machines
+
+
+def _is_sorted(order: NDArray[np.intp]) -> bool:
+    """Whether a permutation changes nothing. Its ends tell most that do, at once."""
+    return bool(order[0] == 0 and order[-1] == len(order) - 1 and (order[1:] > order[:-1]).all())
 
 
 def like(queries: Any, container: Any) -> Any:

@@ -7,7 +7,7 @@ here does nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 from maxmargin.control import Progress
@@ -44,12 +44,12 @@ class CallbackTree:
             self._fit = self._estimator._init_callback_context(max_subtasks=n_machines)
             self._fit.call_on_fit_task_begin(estimator=self._estimator, **data)
 
-    @contextmanager
-    def machine(self) -> Iterator[None]:
+    def machine(self) -> AbstractContextManager[None]:
         """The task of one machine; the number of its iterations is not known beforehand."""
-        if self._fit is None:
-            yield
-            return
+        return nullcontext() if self._fit is None else self._watched_machine()
+
+    @contextmanager
+    def _watched_machine(self) -> Iterator[None]:
         self._machine = self._fit.subcontext("machine", max_subtasks=None)
         self._machine.call_on_fit_task_begin(estimator=self._estimator)
         yield

@@ -38,7 +38,8 @@ class KernelClassifier(Classifier, ProbabilisticMachine):  # type: ignore[misc]
         self.classes_, labels = validation.classes_and_labels(y)
         weights = validation.sample_weights(sample_weight, X)
         self.class_weight_ = validation.class_weights(self.class_weight, self.classes_, labels, weights)
-        validation.require_two_classes(labels, weights * self.class_weight_[labels])
+        if sample_weight is not None or self.class_weight is not None:
+            validation.require_two_classes(labels, weights * self.class_weight_[labels])
         return self._resolve_kernel(X, None if sample_weight is None else weights), labels, weights
 
     def _sorted(self, labels: NDArray[np.intp], weights: Vector) -> tuple[ByClass, Vector]:
@@ -75,7 +76,7 @@ class KernelClassifier(Classifier, ProbabilisticMachine):  # type: ignore[misc]
 
     def _decisions(self, X: ArrayLike) -> NDArray[np.float64]:
         """The decision values, a column for each machine."""
-        check_is_fitted(self)
+        self._require_fitted()
         return self._decisions_at(validation.samples(self, X, reset=False))
 
     def _decisions_at(self, queries: Any) -> NDArray[np.float64]:

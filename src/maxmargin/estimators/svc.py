@@ -290,6 +290,8 @@ class SVC(Approximable, KernelClassifier):
             compiled=self.backend != "reference",
         )
         choice = choose_solver(self.solver, situation)
+        if not SOLVERS[choice.name].takes_options:  # `_check_parameters` has refused any that were given
+            return choice, None
         kind = SOLVERS[choice.name].options
         seed = None
         if "seed" in {option.name for option in fields(kind)}:

@@ -27,6 +27,8 @@ _LITTLE_MEMORY = 64_000_000  # bytes of cache that are always allowed
 LARGEST_TARGET = 1e15  # of regression: neighbouring float64 numbers above it differ by more than any useful tol
 VALUES_AT_ONCE, VALUES_SORTED_AT_ONCE = 1 << 24, 1 << 18
 _FLOATS = (np.dtype(np.float64), np.dtype(np.float32))
+#: What counts as a number; the usual types come first, because asking an abstract class takes many times as long.
+NUMBERS, WHOLE_NUMBERS = (float, int, Real), (int, Integral)
 
 
 class InvalidParameterError(ValueError, TypeError):
@@ -55,7 +57,7 @@ def parameters_of(estimator: Any) -> Iterator[None]:
 
 def positive(name: str, value: Any, *, zero_ok: bool = False, infinite_ok: str | None = None, hint: str = "") -> float:
     """`value` as a float > 0 (or >= 0)."""
-    if isinstance(value, bool) or not isinstance(value, Real):
+    if isinstance(value, bool) or not isinstance(value, NUMBERS):
         raise InvalidParameterError(name, value, f"must be a number{hint}")
     number = float(value)
     if number == math.inf and infinite_ok is not None:
@@ -67,7 +69,7 @@ def positive(name: str, value: Any, *, zero_ok: bool = False, infinite_ok: str |
 
 
 def finite(name: str, value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, Real):
+    if isinstance(value, bool) or not isinstance(value, NUMBERS):
         raise InvalidParameterError(name, value, "must be a number")
     number = float(value)
     if not math.isfinite(number):
@@ -90,13 +92,13 @@ def choice(name: str, value: Any, allowed: Sequence[str], or_else: str = "") -> 
 
 
 def steps(name: str, value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, Integral) or (value < 0 and value != -1):
+    if isinstance(value, bool) or not isinstance(value, WHOLE_NUMBERS) or (value < 0 and value != -1):
         raise InvalidParameterError(name, value, "must be a whole number >= 0, or -1 for no limit")
     return int(value)
 
 
 def count(name: str, value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
+    if isinstance(value, bool) or not isinstance(value, WHOLE_NUMBERS) or value < 1:
         raise InvalidParameterError(name, value, "must be a whole number >= 1")
     return int(value)
 
@@ -364,7 +366,7 @@ def _not_rows_of_numbers(X: Any) -> NDArray[Any] | None:
 def require_finite(estimator: Any, X: Any) -> None:
     values = X.data if sp.issparse(X) else X
     with np.errstate(over="ignore", invalid="ignore"):
-        if np.isfinite(np.sum(values)):  # one pass over the data in the usual case; a finite sum has finite terms
+        if np.isfinite(values.sum()):  # one pass over the data in the usual case; a finite sum has finite terms
             return
     flat = values.reshape(-1)
     parts = range(0, len(flat), VALUES_AT_ONCE)  # a mask of all values would be a quarter of a memory map of float32

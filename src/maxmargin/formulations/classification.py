@@ -20,6 +20,8 @@ machine divided by rho is the one that C = 1 / rho gives.
 
 from __future__ import annotations
 
+from math import isinf
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -32,7 +34,7 @@ Vector = NDArray[np.float64]
 
 def costs(C: float, weight: Vector) -> Vector:
     """The costs C_i: C times the weight of each sample; a weight of zero gives zero even if C is infinite."""
-    if np.isinf(C):
+    if isinf(C):
         return np.where(weight > 0.0, np.inf, 0.0)
     return C * weight
 
@@ -40,7 +42,7 @@ def costs(C: float, weight: Vector) -> Vector:
 def classification_problem(signs: Vector, cost: Vector, loss: str | Loss = "hinge", fit_intercept: bool = True) -> DualProblem:
     """The dual problem of one binary machine; ``signs`` are +1 and -1, ``cost`` is C_i."""
     positive = signs > 0
-    reach, shift = (cost, None) if np.isinf(cost).any() else make_loss(loss).box(cost)
+    reach, shift = (cost, None) if isinf(cost.max(initial=0.0)) else make_loss(loss).box(cost)
     return DualProblem(
         linear=-signs,
         lower=np.where(positive, 0.0, -reach),

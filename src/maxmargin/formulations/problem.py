@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from math import fsum
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,6 +69,8 @@ class DualProblem:
     coupled: bool = True
     split: int | None = None
     start: Vector | None = None
+    #: The problem that this one was cut from, and where it begins there (`cut`).
+    cut_from: ClassVar[tuple[DualProblem, int] | None] = None
 
     def __post_init__(self) -> None:
         n = len(self.linear)
@@ -91,7 +93,7 @@ class DualProblem:
     def _unchecked(cls, **parts: Any) -> DualProblem:
         """Make a problem without checks, from parts of a problem that was checked."""
         problem = object.__new__(cls)
-        vars(problem).update({"shift": None, "coupled": True, "split": None, "start": None, **parts})
+        vars(problem).update(parts)  # what is not given has the default, which is an attribute of the class
         return problem
 
     def __len__(self) -> int:
@@ -118,7 +120,7 @@ class DualProblem:
     @cached_property
     def bounded(self) -> bool:
         """Whether every box is finite."""
-        return bool(np.isfinite(self.upper).all() and np.isfinite(self.lower).all())
+        return bool(np.isfinite(self.upper - self.lower).all())
 
     def sums(self, beta: Vector, gradient: Vector) -> Sums:
         """The sums over all variables that a solver looks at."""
@@ -335,6 +337,8 @@ class DualProblem:
     @staticmethod
     def join(problems: Sequence[DualProblem]) -> DualProblem:
         """Concatenate problems of one kind. The `gap_terms` of the result are those of the problems, one after the other."""
+        if (whole := _whole_of(problems)) is not None:
+            return whole
         shifts = [problem.shift for problem in problems if problem.shift is not None]
         return DualProblem._unchecked(
             linear=np.concatenate([problem.linear for problem in problems]),
@@ -346,17 +350,18 @@ class DualProblem:
 
     def cut(self, ends: Sequence[int]) -> list[DualProblem]:
         """The problems that `join` would make into this one again: the first ends at `ends[0]`, and so on. They are views."""
-        known = {"bounded": True} if self.bounded else {}
+        known = {"bounded": True, "hard": False} if self.bounded else {}
         return [
             self._unchecked(
-                linear=self.linear[some],
-                lower=self.lower[some],
-                upper=self.upper[some],
-                shift=None if self.shift is None else self.shift[some],
+                linear=self.linear[first:last],
+                lower=self.lower[first:last],
+                upper=self.upper[first:last],
+                shift=None if self.shift is None else self.shift[first:last],
                 coupled=self.coupled,
+                cut_from=(self, first),
                 **known,
             )
-            for some in (slice(*edge) for edge in pairwise([0, *ends]))
+            for first, last in pairwise([0, *ends])
         ]
 
     def restrict(self, members: NDArray[np.integer]) -> DualProblem:
@@ -370,6 +375,18 @@ class DualProblem:
             coupled=self.coupled,
             split=None if self.split is None else int(np.searchsorted(members, self.split)),
         )
+
+
+def _whole_of(problems: Sequence[DualProblem]) -> DualProblem | None:
+    """The problem that was cut into these, if they are all of its parts, in their order."""
+    if problems[0].cut_from is None:
+        return None
+    whole, end = problems[0].cut_from[0], 0
+    for problem in problems:
+        if problem.cut_from is None or problem.cut_from[0] is not whole or problem.cut_from[1] != end:
+            return None
+        end += len(problem.linear)
+    return whole if end == len(whole) else None
 
 
 def _exact_sum(values: Vector) -> float:

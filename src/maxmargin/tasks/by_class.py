@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,9 +26,8 @@ class ByClass:
 
     @classmethod
     def of(cls, labels: NDArray[np.intp], n_classes: int, strategy: str) -> ByClass:
-        order = np.argsort(labels, kind="stable")
-        edges = np.searchsorted(labels[order], np.arange(n_classes + 1))
-        return cls(order, tuple(int(edge) for edge in edges), machines(n_classes, strategy))
+        edges = (0, *accumulate(np.bincount(labels, minlength=n_classes).tolist()))
+        return cls(np.argsort(labels, kind="stable"), edges, machines(n_classes, strategy))
 
     @property
     def labels(self) -> NDArray[np.intp]:
@@ -38,15 +37,26 @@ class ByClass:
     @cached_property
     def members(self) -> list[NDArray[np.int32]]:
         """The samples that each machine sees, as positions in the sorted training set."""
-        return [machine.members(self.edges) for machine in self.plan]
+        return [self.joined[first:last] for first, last in pairwise([0, *self.ends])]
+
+    @cached_property
+    def joined(self) -> NDArray[np.int32]:
+        """The members of all machines, one machine after the other."""
+        everyone = np.arange(self.edges[-1], dtype=np.int32)
+        of_class = [everyone[first:last] for first, last in pairwise(self.edges)]
+        return np.concatenate([of_class[c] for machine in self.plan for c in machine.classes])
+
+    @cached_property
+    def ends(self) -> list[int]:
+        """Where each machine ends in `joined`."""
+        sizes = [last - first for first, last in pairwise(self.edges)]
+        return list(accumulate(sum(sizes[c] for c in machine.classes) for machine in self.plan))
 
     @property
-    def together(self) -> tuple[NDArray[np.int32], Vector, list[int]]:
-        """The members of all machines one after the other, whether each is positive (1 or -1), and where each machine ends."""
-        seen = [(c, 1.0 if c == machine.positive else -1.0) for machine in self.plan for c in machine.classes]
-        sizes = [self.edges[c + 1] - self.edges[c] for c, _ in seen]
-        ends = accumulate(sum(self.edges[c + 1] - self.edges[c] for c in machine.classes) for machine in self.plan)
-        return np.concatenate(self.members), np.repeat([sign for _, sign in seen], sizes), list(ends)
+    def signs(self) -> Vector:
+        """Of each member of `joined`, whether it is positive: 1 or -1."""
+        signs = [1.0 if c == machine.positive else -1.0 for machine in self.plan for c in machine.classes]
+        return np.repeat(signs, [self.edges[c + 1] - self.edges[c] for machine in self.plan for c in machine.classes])
 
     @property
     def orders(self) -> list[NDArray[np.intp]]:

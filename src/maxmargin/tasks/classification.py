@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -42,6 +43,20 @@ class BinaryMachine(ABC):
         """The machine for a fold, which has fewer samples."""
         return self
 
+    @abstractmethod
+    def linear_term(self, proof: Certificate) -> float:
+        """linear' beta, the second part of the objective of the dual problem."""
+
+    def squared_norm(self, one: Outcome) -> float:
+        """||w||^2 = beta' K beta, from the dual value -(1/2 beta'(K + diag(shift)) beta + linear' beta)."""
+        problem, beta = one.problem, one.solution.beta
+        norm = -2.0 * (one.proof.dual + self.linear_term(one.proof))
+        if problem.shift is not None:
+            norm -= float(problem.shift @ beta**2)
+        if not problem.coupled:  # without an equality constraint the bias is a weight like the others
+            norm -= one.proof.bias**2
+        return max(norm, 0.0)
+
     def scale(self, problem: DualProblem, proof: Certificate) -> float:
         """The factor that turns the solution into the machine that is kept."""
         return 1.0
@@ -67,6 +82,9 @@ class CostMachine(BinaryMachine):
         # the statement is about each sample by itself
         return classification_problem(signs, costs(self.C, weights), self.loss, self.fit_intercept).cut(ends)
 
+    def linear_term(self, proof: Certificate) -> float:
+        return -proof.size  # linear_i is -y_i, and beta_i has the sign of y_i
+
 
 @dataclass(frozen=True)
 class NuMachine(BinaryMachine):
@@ -86,6 +104,9 @@ class NuMachine(BinaryMachine):
                 f"satisfy here is {most!r}"
             )
         return [nu_classification_problem(*one, min(self.nu, own)) for one, own in zip(seen, largest, strict=True)]
+
+    def linear_term(self, proof: Certificate) -> float:
+        return 0.0
 
     def of_fold(self) -> NuMachine:
         return replace(self, clipped=True)
@@ -112,8 +133,8 @@ class ClassificationTask(Task):
 
     @cached_property
     def problems(self) -> list[DualProblem]:  # type: ignore[override]
-        members, signs, ends = self.by_class.together
-        return self.machine.pose_each(signs, self.weights[members], ends)
+        by_class = self.by_class
+        return self.machine.pose_each(by_class.signs, self.weights[by_class.joined], by_class.ends)
 
     def parts(self, gram: Gram) -> list[Gram]:
         return self.by_class.parts(gram)
@@ -130,15 +151,15 @@ class ClassificationTask(Task):
         kept = [_scaled(one, scale) for one, scale in zip(outcomes, scales, strict=True)]
         betas, biases = [beta for beta, _ in kept], [bias for _, bias in kept]
         support, coefficients = gather_coefficients(self.by_class.plan, betas, self.by_class.edges, self.strategy)
-        with np.errstate(divide="ignore"):
-            margins = 1.0 / (np.array(scales) * np.sqrt([squared_norm(one) for one in outcomes]))
+        norms = [scale * math.sqrt(self.machine.squared_norm(one)) for scale, one in zip(scales, outcomes, strict=True)]
+        margins = [math.inf if norm == 0.0 else 1.0 / norm for norm in norms]
         return Fitted(
             support=self.by_class.order[support],
             n_support=self.by_class.count(support),
             coefficients=coefficients,
             intercepts=np.array(biases),
             certificate=self.together([one.proof for one in outcomes]),
-            further={"margin_": float(margins[0]) if len(margins) == 1 else margins, **self.machine.further(outcomes)},
+            further={"margin_": margins[0] if len(margins) == 1 else np.array(margins), **self.machine.further(outcomes)},
         )
 
     def encode(self, coefficients: Matrix) -> list[tuple[Vector, float]]:
@@ -171,20 +192,10 @@ def _scaled(one: Outcome, scale: float) -> tuple[Vector, float]:
     return balanced, decision - float(after.values[0, 0]) - after.offset[0] - after.offset[1]
 
 
-def squared_norm(one: Outcome) -> float:
-    """||w||^2 = beta' K beta, from the dual value -(1/2 beta'(K + diag(shift)) beta + linear' beta)."""
-    problem, beta = one.problem, one.solution.beta
-    norm = -2.0 * (one.proof.dual + float((problem.linear * beta).sum()))  # `@` may wake up as many threads as there are cores
-    if problem.shift is not None:
-        norm -= float(problem.shift @ beta**2)
-    if not problem.coupled:  # without an equality constraint the bias is a weight like the others
-        norm -= one.proof.bias**2
-    return max(norm, 0.0) + 0.0  # not -0.0, which would make the margin -inf
-
-
 def in_order_of_samples(proofs: Sequence[Certificate], by_class: ByClass) -> Certificate:
     """The certificate of all machines, with its gap terms in the order of the training samples."""
-    terms = np.zeros((len(proofs), len(by_class.order)))
-    for row, seen, proof in zip(terms, by_class.members, proofs, strict=True):
-        row[by_class.order[seen]] = proof.gap_terms
+    n = len(by_class.order)
+    terms = np.zeros((len(proofs), n))
+    row_starts = np.repeat(np.arange(0, terms.size, n), [len(proof.gap_terms) for proof in proofs])
+    terms.reshape(-1)[row_starts + by_class.order[by_class.joined]] = np.concatenate([proof.gap_terms for proof in proofs])
     return replace(proofs[0], gap_terms=terms[0]) if len(proofs) == 1 else combine(proofs, terms)

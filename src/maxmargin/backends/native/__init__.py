@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from maxmargin.backends.base import NEVER, Backend, InnerSolver, Link, Matrix, Proved, Vector
 from maxmargin.backends.native.core import core
-from maxmargin.backends.native.gram import MatrixGram, NativeGram, make_whole
+from maxmargin.backends.native.gram import MatrixGram, NativeGram, make_whole, rows_of
 from maxmargin.backends.native.inner import NativeSolver
 from maxmargin.backends.native.packing import (
     DOUBLE,
@@ -73,14 +73,14 @@ class NativeBackend(Backend):
         if len(parts) < len(grams) or parts[0].kernel.explicit:
             return None
         joined, beta = DualProblem.join(problems), np.concatenate(betas)
-        ends, members = list(accumulate(map(len, betas))), np.concatenate([part.rows() for part in parts])
+        ends = list(accumulate(map(len, betas)))
         known, terms = parts[0].for_proofs, np.empty(len(beta))
         proofs = core.prove_each(
             compiled_kernel(parts[0].kernel),
             known.packed,
             *known.errors,
             ends,
-            members,
+            rows_of(parts),
             joined.linear,
             joined.lower,
             joined.upper,
@@ -159,7 +159,7 @@ class NativeBackend(Backend):
             pack(support, dtype, centre),
             pack(queries, dtype, centre),
             np.ascontiguousarray(weights, dtype=np.float64),
-            [int(end) for end in np.cumsum(groups)],
+            list(accumulate(groups.tolist())),
             sums,
         )
         return sums

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from copy import copy
 from functools import cached_property
 from typing import Any
@@ -95,7 +96,7 @@ class NativeGram(Gram):
         self._budget = cache_bytes
         self._edges = segments
         self._chosen = tuple(range(len(segments) - 1))
-        self._members: Indices | None = None  # the variables as rows of the compiled matrix; None: all of them, in order
+        self._size = segments[-1]
         cost, half = _entry_cost(samples), cache_bytes // 2  # one half for rows, the other for a pool
         self._bytes_of_rows = half if cost > CHEAP_ENTRY else 0
         self.largest_pool = int((half / self.dtype.itemsize) ** 0.5) if cost > CHEAP_IN_POOL else 0
@@ -116,7 +117,12 @@ class NativeGram(Gram):
         self._tile, self._pool = other._tile, other._pool
 
     def __len__(self) -> int:
-        return self._edges[-1] if self._members is None else len(self._members)
+        return self._size
+
+    @cached_property
+    def _members(self) -> Indices | None:
+        """The variables as rows of the compiled matrix; None: all of them, in order."""
+        return None if self._chosen == tuple(range(len(self._edges) - 1)) else rows_of([self])
 
     @cached_property
     def samples(self) -> Samples:  # type: ignore[override]
@@ -193,7 +199,7 @@ class NativeGram(Gram):
             vars(part).pop(name, None)
         part._packed, part.compiled = self._packed.take(rows), self.compiled.subset(rows)
         part.for_proofs = _ForProofs(self.kernel, part._packed)
-        part._edges, part._chosen, part._members = (0, len(rows)), (0,), None
+        part._edges, part._chosen, part._members, part._size = (0, len(rows)), (0,), None, len(rows)
         return part
 
     def stored(self, members: Indices) -> Gram:
@@ -203,21 +209,28 @@ class NativeGram(Gram):
     def restrict(self, segments: tuple[int, ...]) -> NativeGram:
         part = object.__new__(NativeGram)  # several times faster than copy(self)
         vars(part).update(vars(self), compiled=self.compiled)
-        vars(part).pop("samples", None)
-        part._chosen = segments
-        part._members = np.concatenate([np.arange(self._edges[s], self._edges[s + 1], dtype=np.int32) for s in segments])
+        for name in ("samples", "_members"):
+            vars(part).pop(name, None)
+        part._chosen, part._size = segments, sum(self._edges[s + 1] - self._edges[s] for s in segments)
         return part
 
     def in_float64(self) -> Gram:
         if self.dtype == np.float64:
             return self
         wide = NativeGram(self.kernel, self._packed, DOUBLE, self._budget, self._edges)
-        wide._chosen, wide._members = self._chosen, self._members
+        wide._chosen, wide._size = self._chosen, self._size
         return wide
 
     def release(self) -> None:
         if self._members is not None:
             self.compiled.release_cross_blocks()
+
+
+def rows_of(parts: Sequence[NativeGram]) -> Indices:
+    """The rows of the compiled matrix that belong to the variables of some parts of it, one part after the other."""
+    edges = parts[0]._edges
+    everything = np.arange(edges[-1], dtype=np.int32)
+    return np.concatenate([everything[edges[s] : edges[s + 1]] for part in parts for s in part._chosen])
 
 
 class MatrixGram(Gram):

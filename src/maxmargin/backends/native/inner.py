@@ -9,7 +9,7 @@ import numpy as np
 
 from maxmargin.backends.base import InnerSolver, Limit, TileResult
 from maxmargin.backends.native.core import core
-from maxmargin.backends.native.gram import NativeGram
+from maxmargin.backends.native.gram import NativeGram, rows_of
 from maxmargin.backends.point import Part
 from maxmargin.gram import Gram
 
@@ -40,7 +40,7 @@ class NativeSolver(InnerSolver):
         results = core.solve_tiles(
             parts[0].compiled,
             ends,
-            np.concatenate([part.rows() for part in parts]),
+            rows_of(parts),
             problem.lower,
             problem.upper,
             np.empty(0) if problem.shift is None else problem.shift,

@@ -29,6 +29,8 @@ WIDEST_DENSE = 4096
 NARROWEST_SPARSE, FEWEST_SPARSE = 16, 1024
 #: Samples from which the density of dense data is estimated.
 SAMPLES_FOR_DENSITY = 256
+#: Samples from which the usual value of each column is estimated.
+SAMPLES_FOR_MEDIAN = 64
 #: CSR samples with more columns than this for each stored value have mostly empty columns, which are left out.
 MOST_COLUMNS_PER_VALUE = 4
 
@@ -91,8 +93,8 @@ def _usual_values(kernel: Kernel, may_move: bool, *sets: Samples) -> NDArray[Any
     drawn = [some.take(np.arange(0, len(some), max(1, len(some) // SAMPLES_FOR_DENSITY))).rows for some in sets]
     point = np.zeros_like(drawn[0][0])
     if may_move and kernel.shift_invariant:
-        middle = len(drawn[0]) // 2
-        point = np.partition(drawn[0], middle, axis=0)[middle]
+        few = drawn[0][:: max(1, len(drawn[0]) // SAMPLES_FOR_MEDIAN)]
+        point = np.partition(few, len(few) // 2, axis=0)[len(few) // 2]
     return point if all(np.count_nonzero(some != point) < DENSE_ENOUGH * some.size for some in drawn) else None
 
 
