@@ -72,7 +72,7 @@ private:
                     for (int b = a; b < f; ++b) column[b] = K_a[free[b]];
                 },
                 members);
-            if (found) cost_of_last_newton += 0.1 * f * f * newton.minimise(most_fixed, members);
+            if (found) cost_of_last_newton += f * (0.1 * f + 40.0) * newton.minimise(most_fixed, members);
         };
         if (team.size() > 1)
             minimise(team);
