@@ -188,10 +188,15 @@ private:
 
     // x <- H^{-1} x, for one or several x
     void apply_inverse(std::vector<double>& x, Team& team) const {
-        const std::size_t n = gradient.size();
-        for (std::size_t v = 0; v < x.size(); ++v) x[v] *= scale[v % n];
-        cholesky_solve(size(), static_cast<int>(x.size() / n), matrix.data(), x.data(), team);
-        for (std::size_t v = 0; v < x.size(); ++v) x[v] *= scale[v % n];
+        apply_scale(x);
+        cholesky_solve(size(), static_cast<int>(x.size() / scale.size()), matrix.data(), x.data(), team);
+        apply_scale(x);
+    }
+
+    // x <- S x, for one or several x
+    void apply_scale(std::vector<double>& x) const {
+        for (std::size_t first = 0; first < x.size(); first += scale.size())
+            for (std::size_t v = 0; v < scale.size(); ++v) x[first + v] *= scale[v];
     }
 
     static constexpr std::size_t solved_together = 16;  // vectors P a that are computed together

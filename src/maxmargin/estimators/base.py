@@ -165,7 +165,7 @@ class KernelMachine(ShownInNotebooks, Portable, CallbackSupportMixin, NestedPara
             control.count_bytes = lambda: self.cluster_.bytes
         control.n_machines = len(task.problems) * (1 + len(folds))
         stop = Stop(self.tol, self.gap_tol)
-        with backend.session(max(map(len, task.problems)) ** 2), control.running():
+        with backend.session(len(samples) ** 2), control.running():
             parts = self._place(backend, samples, task, choice)
 
             def run(problems: Sequence[DualProblem], starts: list[Vector] | None) -> list[Outcome]:
