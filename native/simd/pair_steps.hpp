@@ -10,13 +10,22 @@
 // largest decrease of the objective among the pairs with that i. With two groups, the better one of their pairs moves.
 //
 // Without groups a step moves one variable: the one with the largest decrease G_k^2 / K_kk.
+//
+// A step goes through all variables twice: to find j, and to move the gradient and find the next i. A large tile is shared by a
+// crew of threads (crew.hpp), each with some of the variables, who agree on i and on j.
+//
+// Variables are compared by their *excess*, the gradient less a level between those that may rise and those that may fall, in
+// float32: near the optimum it is a small number with all its digits, and twice as many fit into a register.
 #pragma once
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <cmath>
 #include <vector>
 
 #include "held_out_chunks.hpp"
-#include "maxmargin/team.hpp"
+#include "lanes.hpp"
+#include "maxmargin/crew.hpp"
 #include "maxmargin/tile_problem.hpp"
 #include "minmax.hpp"
 #include "tolerances.hpp"
@@ -26,240 +35,367 @@ namespace maxmargin::MAXMARGIN_LEVEL {
 template <class T>
 class PairSteps {
 public:
-    PairSteps(TileProblem<T>& problem, Team& team)
-        : p(problem), team(team), K(problem.K), m(K.size()), coupled(!problem.edges.empty()), padded(in_chunks(m)),
-          n_chunks(padded / chunk), held_out(problem), gradient_(padded), diagonal_(padded), free_now(m, 0), chunk_gain(n_chunks),
-          chunk_violation(n_chunks), chunk_lowest(n_chunks, forbidden) {
-        if (coupled)
-            for (int g = 0; g < p.n_groups(); ++g) groups.emplace_back(p.edges[g], p.edges[g + 1], padded, held_out);
-        else
-            groups.emplace_back(0, 0, padded, held_out);
+    explicit PairSteps(TileProblem<T>& problem)
+        : p(problem), K(problem.K), m(K.size()), coupled(!problem.edges.empty()), padded(in_chunks(m)), held_out(problem),
+          gradient_(padded), diagonal_(padded), free_now(m, 0) {
+        for (int g = 0; g < std::max(1, p.n_groups()); ++g)  // without groups: one range of all variables
+            groups.emplace_back(coupled ? p.edges[g] : 0, coupled ? p.edges[g + 1] : m, padded, held_out);
+        for (int c = 0; c < padded / chunk; ++c)
+            if (!held_out.contains(c)) moving.push_back(c);
         for (int k = 0; k < padded; ++k) {  // padding cannot move
             gradient_[k] = k < m ? p.gradient[k] : 0.0;
-            diagonal_[k] = k < m ? static_cast<float>(K.diagonal(k)) : 1.0f;
+            diagonal_[k] = k < m ? static_cast<T>(K.diagonal(k)) : T(1);
         }
         find_units();
-        for (int k = 0; k < m; ++k) note_bounds(k);
-        find_lowest();
+        for (int k = 0; k < m; ++k) n_free_ += note_bounds(k);
+        look_again();
     }
 
-    // Choose the variables of the next step; returns the violation.
-    double choose() { return coupled ? choose_pair() : choose_variable(); }
-    // Make the step; false if it is below rounding.
-    bool step() { return coupled ? step_pair() : step_variable(); }
+    // Make at most so many steps, by a crew of this size, until the violation is within the tolerance; returns their number. It
+    // is smaller, too, if the crew was held up or the steps have `ended`.
+    long make(long most, int crew_size) {
+        long made = 0;
+        Crew<Offers>::gather(coupled ? crew_size : 1, [&](Member& member) {
+            const long steps = coupled ? step_pairs(member, most) : step_variables(most);
+            if (member.number == 0) made = steps;
+        });
+        return made;
+    }
 
+    double violation() const { return violation_; }
+    bool ended() const { return ended_; }  // because the next step would be below rounding
     bool is_free(int k) const { return free_now[k]; }
     int n_free() const { return n_free_; }
     double* gradient() { return gradient_.data(); }
-    float diagonal(int k) const { return diagonal_[k]; }
+    float diagonal(int k) const { return static_cast<float>(diagonal_[k]); }
     int stride() const { return padded; }
 
-    // Other steps move variables by `set` and the gradient themselves, and then call `find_lowest`.
+    // Other steps move variables by `set` and the gradient themselves, and then call `look_again`.
     void set(int k, double value) {
         p.beta[k] = value;
-        note_bounds(k);
+        n_free_ += note_bounds(k);
     }
-    // i = argmin_{may rise} G, in each group
-    void find_lowest() { move_gradient(K.row(i), K.row(i), 0.0); }
+    void look_again() {
+        levels = {};
+        for (int turn = 0; turn < 2 && coupled; ++turn) {  // first to find the levels, then to compare excesses over them
+            lowest = move_gradient(all(), K.row(0), K.row(0), 0.0, levels);
+            for (std::size_t g = 0; g < groups.size(); ++g)
+                if (lowest.of[g].exists()) levels[g] = lowest.of[g].gradient;
+        }
+        ended_ = false;
+    }
 
-    // Write the gradient, and what is known of the point besides its violation.
+    // Write the gradient, and what is known of the point.
     void finish(TileResult& result) {
         held_out.catch_up(gradient_.data());
         std::copy_n(gradient_.data(), m, p.gradient);
+        result.violation = violation_;
         result.lowest_curvature = lowest_curvature;
-        if (coupled && groups[0].lowest < forbidden) result.level = groups[0].lowest + 0.5 * groups[0].violation;
+        if (coupled && lowest.of[0].exists()) result.level = lowest.of[0].gradient + 0.5 * violation_of_first_group;
     }
 
 private:
+    static constexpr float none = 1e37f;  // the excess of a variable that may not move that way; larger than any other
+
     // The variables of one equality constraint, and in which directions they may move. Other variables may not move, so that a
     // chunk with variables of two groups can be scanned for either group.
     struct Group {
         Group(int first, int last, int padded, const HeldOutChunks<T>& held_out)
-            : last(last), first_chunk(first / chunk), end_chunk(in_chunks(last) / chunk), rise_bar(padded), may_fall(padded) {
-            std::fill_n(rise_bar.data(), padded, forbidden);
-            std::fill_n(may_fall.data(), padded, 0.0f);
-            for (int c = first_chunk; c < end_chunk; ++c)
+            : last(last), may_rise(padded), may_fall(padded), falling(padded) {
+            std::fill_n(may_rise.data(), padded, none);
+            std::fill_n(may_fall.data(), padded, -none);
+            for (int c = first / chunk; c < in_chunks(last) / chunk; ++c)
                 if (!held_out.contains(c)) chunks.push_back(c);
         }
-        int last;                    // variable
-        int first_chunk, end_chunk;  // the chunks the variables are in
-        std::vector<int> chunks;     // those that are not held out
-        Buffer<double> rise_bar;     // added to G: zero for variables that may rise
-        Buffer<float> may_fall;      // factor on violations
-        int i = 0, j = 0;
-        double lowest = forbidden, violation = 0.0;  // lowest: the gradient of i
-        float gain = 0.0f;
+        int last;                          // variable
+        std::vector<int> chunks;           // the chunks the variables are in, without those that are held out
+        Buffer<float> may_rise, may_fall;  // added to the excess: zero for variables that may
+        Buffer<float> falling;             // excesses of the variables that may fall
     };
 
-    void note_bounds(int k) {
-        const bool rises = p.beta[k]<p.upper[k], falls = p.beta[k]> p.lower[k];
-        n_free_ += (rises && falls) - free_now[k];
-        free_now[k] = rises && falls;
-        Group& g = k < groups[0].last ? groups[0] : groups.back();
-        g.rise_bar[k] = rises ? 0.0 : forbidden;
-        g.may_fall[k] = falls ? static_cast<float>(unit) : 0.0f;
+    // A variable that could be i, with the least excess; or j, with the largest gain.
+    struct Offer {
+        float rating = none, violation = 0.0f;
+        int k = 0;
+        T diagonal = 0;
+        double gradient = 0.0, up = 0.0, down = 0.0;  // up, down: how far the variable may move
+        bool exists() const { return rating < none; }
+    };
+    struct Offers {
+        Offer of[2];  // one for each group
+    };
+    using Member = typename Crew<Offers>::Member;
+    using Levels = std::array<double, 2>;
+
+    struct Share {  // of the variables: those of some chunks
+        int first_chunk, end_chunk;
+        bool contains(int k) const { return k >= first_chunk * chunk && k < end_chunk * chunk; }
+    };
+
+    Share all() const { return {0, padded / chunk}; }
+    Share share_of(const Member& member) const {
+        const auto edge = [&](int number) {
+            return number == member.size ? padded / chunk
+                                         : moving[moving.size() * static_cast<std::size_t>(number) / member.size];
+        };
+        return moving.empty() ? all() : Share{edge(member.number), edge(member.number + 1)};
     }
 
-    // Gains are squares of violations over curvatures, in float32. In units in which the gradients are about one, and with
+    // Returns by how many the number of free variables has grown.
+    int note_bounds(int k) {
+        const bool rises = p.beta[k]<p.upper[k], falls = p.beta[k]> p.lower[k];
+        Group& group = k < groups[0].last ? groups[0] : groups.back();
+        group.may_rise[k] = rises ? 0.0f : none;
+        group.may_fall[k] = falls ? 0.0f : -none;
+        const int before = free_now[k];
+        free_now[k] = rises && falls;
+        return free_now[k] - before;
+    }
+
+    // Gains are squares of excesses over curvatures, in float32. In units in which the gradients are about one, and with
     // curvatures not too far below the largest, they stay within its range.
     void find_units() {
         double largest = 0.0;
-        float widest = 0.0f, lowest = 0.0f;
+        T widest = 0, least = 0;
         for (int k = 0; k < m; ++k) {
             largest = std::max(largest, std::abs(gradient_[k]));
             widest = std::max(widest, std::abs(diagonal_[k]));
-            lowest = std::min(lowest, diagonal_[k]);
+            least = std::min(least, diagonal_[k]);
         }
         unit = largest > 0.0 ? 1.0 / largest : 1.0;
-        floor_of_all = std::max(curvature_floor_of_tile * widest, least_curvature) - 4.0f * curvature_floor * lowest;  // positive
+        const float floor = std::max(curvature_floor_of_tile * static_cast<float>(widest), least_curvature);
+        floor_of_all = floor - 4.0f * curvature_floor * static_cast<float>(least);  // positive
     }
 
     double floor_of(double diagonals) const { return curvature_floor * std::max(diagonals, 0.0) + floor_of_all; }
 
-    // G += t (a - b), and the new i of each group on the way
-    void move_gradient(const T* a, const T* b, double t) {
-        int moved = 0;  // number of chunks moved
-        for (Group& g : groups) {
-            team.share(static_cast<int>(g.chunks.size()), [&](int begin, int end) {
-                alignas(64) double barred[chunk];
-                for (int k = begin; k < end; ++k) {
-                    const int c = g.chunks[k];
-                    chunk_lowest[c] = move_chunk(g, c * chunk, a, b, c < moved ? 0.0 : t, barred);
+    // --- with groups ----------------------------------------------------------------------------------------------------------
+
+    // The steps of one member of a crew. All members make the same decisions; what follows from them each does for its own share.
+    long step_pairs(Member& member, long most) {
+        const Share share = share_of(member);
+        Levels level = levels;
+        Offers i = lowest, j;
+        int freed = 0;
+        bool below_rounding = false;
+        const auto better = [this](const Offers& a, const Offers& b) { return better_of(a, b); };
+        const auto move = [&](int k, double by, double to) {
+            if (!share.contains(k)) return;
+            held_out.note_step(k, by);
+            p.beta[k] = to;
+            freed += note_bounds(k);
+        };
+        long step = 0;
+        for (;; ++step) {
+            j = member.agree(find_partners(share, i), better);
+            const int g = better_group(j);
+            if (worst(j) <= p.tolerance || step == most || member.disturbed()) break;
+            const Offer &rising = i.of[g], &falling = j.of[g];
+            const T *K_i = K.row(rising.k), *K_j = K.row(falling.k);
+            const double diagonals = static_cast<double>(rising.diagonal) + falling.diagonal;
+            const double met = diagonals - 2.0 * K_i[falling.k], curvature = std::max(met, floor_of(diagonals));
+            const double t = std::min({(falling.gradient - rising.gradient) / curvature, rising.up, falling.down});
+            below_rounding = !falling.exists() || !(t > 0.0);
+            if (below_rounding) break;
+            if (met < 0.0 && member.number == 0)
+                lowest_curvature = std::min(lowest_curvature, met / std::max(diagonals, floor_of(diagonals)));
+            move(rising.k, t, t == rising.up ? p.upper[rising.k] : p.beta[rising.k] + t);
+            move(falling.k, -t, t == falling.down ? p.lower[falling.k] : p.beta[falling.k] - t);
+            level[g] = 0.5 * (rising.gradient + falling.gradient);
+            i = member.agree(move_gradient(share, K_i, K_j, t, level), better);
+        }
+        n_free_ += freed;
+        if (member.number == 0) {
+            levels = level, lowest = i;
+            violation_ = worst(j), violation_of_first_group = j.of[0].violation / unit;
+            ended_ = below_rounding;
+        }
+        return step;
+    }
+
+    double worst(const Offers& j) const { return std::max(j.of[0].violation, j.of[1].violation) / unit; }
+    static int better_group(const Offers& j) { return j.of[1].rating < j.of[0].rating; }
+
+    // The better offer of each group, of equal ones that of the first variable.
+    Offers better_of(const Offers& a, const Offers& b) const {
+        Offers best = a;
+        for (std::size_t g = 0; g < groups.size(); ++g) {
+            const Offer &one = a.of[g], &other = b.of[g];
+            if (other.rating < one.rating || (other.rating == one.rating && other.k < one.k)) best.of[g] = other;
+            best.of[g].violation = std::max(one.violation, other.violation);
+        }
+        return best;
+    }
+
+    Offer offer_of(Found found, float violation = 0.0f) const {
+        const int k = found.place;
+        const double up = p.upper[k] - p.beta[k], down = p.beta[k] - p.lower[k];
+        return {found.value, violation, k, diagonal_[k], gradient_[k], up, down};
+    }
+
+    // Call `visit(c)` for the chunks of a group that belong to a share.
+    template <class Visit>
+    static void visit_chunks(const Group& group, const Share& share, Visit visit) {
+        const auto begin = std::lower_bound(group.chunks.begin(), group.chunks.end(), share.first_chunk);
+        for (auto c = begin; c < group.chunks.end() && *c < share.end_chunk; ++c) visit(*c);
+    }
+
+    // j of each group: the largest gain of a pair with i.
+    Offers find_partners(const Share& share, const Offers& i) const {
+        Offers found;
+        for (std::size_t g = 0; g < groups.size(); ++g)
+            if (i.of[g].exists()) found.of[g] = find_partner(groups[g], share, i.of[g]);
+        return found;
+    }
+
+    Offer find_partner(const Group& group, const Share& share, const Offer& i) const {
+        const T *K_i = K.row(i.k), *diagonal = diagonal_.data();
+        const float *falling = group.falling.data(), floor = floor_of_all + curvature_floor * static_cast<float>(i.diagonal);
+        const Floats lowest_excess = i.rating - Floats{}, zero{};
+        LeastOfLanes least(0.0f);  // of the gains, negative
+        Floats largest[sets] = {};
+        visit_chunks(group, share, [&](int c) {
+            const int at = c * chunk;
+            alignas(vector_bytes) float curvature[chunk];  // negative
+            curvatures_with(K_i + at, diagonal + at, i.diagonal, floor, curvature);
+#pragma GCC unroll 4
+            for (int first = 0; first < chunk; first += strip) {
+                const Places places = places_from(at + first);
+#pragma GCC unroll 4
+                for (int s = 0; s < sets; ++s) {
+                    const int k = first + s * lanes;
+                    const Floats excess = larger_of(load(falling + at + k) - lowest_excess, zero);
+                    least.look(s, excess * excess / load(curvature + k), places);
+                    largest[s] = larger_of(largest[s], excess);
                 }
-            });
-            moved = g.end_chunk;
-            const auto first = chunk_lowest.begin();
-            const int c = static_cast<int>(std::min_element(first + g.first_chunk, first + g.end_chunk) - first);
-            g.lowest = g.first_chunk < g.end_chunk ? chunk_lowest[c] : forbidden;
-            if (g.lowest >= forbidden) continue;
-            alignas(64) double barred[chunk];
-            move_chunk(g, c * chunk, a, b, 0.0, barred);  // again, because other chunks have overwritten its values
-            g.i = c * chunk + place_of(barred, g.lowest);
+            }
+        });
+        const Found best = least.found();
+        for (int s = 1; s < sets; ++s) largest[0] = larger_of(largest[0], largest[s]);
+        const float violation = largest_lane(largest[0]);
+        return best.value < 0.0f ? offer_of(best, violation) : Offer{none, violation};
+    }
+
+    static void curvatures_with(const T* K_i, const T* diagonal, T own, float floor, float* curvature) {
+#pragma omp simd
+        for (int k = 0; k < chunk; ++k) {
+            // in T: a float64 entry may be too small for a normal float, and arithmetic with the others takes many times as long
+            const T met = T(2) * K_i[k] - (own + diagonal[k]);
+            curvature[k] = smaller(static_cast<float>(met), -floor - curvature_floor * static_cast<float>(diagonal[k]));
         }
     }
 
-    // The next two functions are kept out of line: inlined, their pointers lose `__restrict`, and the loops are not vectorised.
-    // Their ratings are stored for one chunk only, which costs no memory traffic.
-    [[gnu::noinline]] double move_chunk(Group& g, int at, const T* row_a, const T* row_b, double t, double* __restrict barred) {
-        const T* __restrict a = row_a + at, * __restrict b = row_b + at;
-        const double* __restrict bar = g.rise_bar.data() + at;
-        double* __restrict G = gradient_.data() + at;
-        double lowest = forbidden;
-#pragma omp simd reduction(min : lowest)
+    // G += t (a - b), and the next i of each group
+    Offers move_gradient(const Share& share, const T* a, const T* b, double t, const Levels& level) {
+        Offers found;
+        int moved = -1;  // the last chunk that has been moved: it may belong to both groups
+        for (std::size_t g = 0; g < groups.size(); ++g) {
+            Group& group = groups[g];
+            const float *may_rise = group.may_rise.data(), *may_fall = group.may_fall.data();
+            float* falling = group.falling.data();
+            double* G = gradient_.data();
+            const double unit_ = unit, shift = -level[g] * unit;
+            LeastOfLanes least(10.0f * none);
+            visit_chunks(group, share, [&](int c) {
+                const int at = c * chunk;
+                alignas(vector_bytes) float excess[chunk];
+                move_chunk(G + at, a + at, b + at, c <= moved ? 0.0 : t, unit_, shift, excess);
+#pragma GCC unroll 4
+                for (int first = 0; first < chunk; first += strip) {
+                    const Places places = places_from(at + first);
+#pragma GCC unroll 4
+                    for (int s = 0; s < sets; ++s) {
+                        const int k = first + s * lanes;
+                        least.look(s, load(excess + k) + load(may_rise + at + k), places);
+                        store(load(excess + k) + load(may_fall + at + k), falling + at + k);
+                    }
+                }
+                moved = std::max(moved, c);
+            });
+            const Found lowest_one = least.found();
+            if (lowest_one.value < 0.5f * none) found.of[g] = offer_of(lowest_one);
+        }
+        return found;
+    }
+
+    static void move_chunk(double* G, const T* a, const T* b, double t, double unit, double shift, float* excess) {
+#pragma omp simd
         for (int k = 0; k < chunk; ++k) {
             G[k] += t * static_cast<double>(a[k] - b[k]);
-            barred[k] = G[k] + bar[k];
-            lowest = smaller(lowest, barred[k]);
+            excess[k] = static_cast<float>(G[k] * unit + shift);
         }
-        return lowest;
     }
 
-    [[gnu::noinline]] void rate_chunk(Group& group, int c, const T* row_i, float* __restrict gain) {
-        const int at = c * chunk;
-        const double g = group.lowest;
-        const float k_ii = diagonal_[group.i], floor = floor_of_all + curvature_floor * k_ii;
-        const T* __restrict K_i = row_i + at;
-        const double* __restrict G = gradient_.data() + at;
-        const float* __restrict may_fall = group.may_fall.data() + at, * __restrict k_jj = diagonal_.data() + at;
-        float best = 0.0f, worst = 0.0f;
-#pragma omp simd reduction(max : best, worst)
-        for (int k = 0; k < chunk; ++k) {
-            const float excess = larger(static_cast<float>(G[k] - g), 0.0f) * may_fall[k];
-            // in T: a float64 entry may be too small for a normal float, and arithmetic with the others takes many times as long
-            const T met = static_cast<T>(k_ii + k_jj[k]) - T(2) * K_i[k];
-            const float curvature = larger(static_cast<float>(met), floor + curvature_floor * k_jj[k]);
-            gain[k] = excess * excess / curvature;
-            best = larger(best, gain[k]);
-            worst = larger(worst, excess);
+    // --- without groups -------------------------------------------------------------------------------------------------------
+
+    long step_variables(long most) {
+        Offer best = move_and_rate(K.row(0), 0.0);
+        for (long step = 0;; ++step) {
+            violation_ = best.violation / unit;
+            if (violation_ <= p.tolerance || step == most) return step;
+            const double curvature = std::max(static_cast<double>(best.diagonal), static_cast<double>(least_curvature));
+            const double t = std::clamp(-best.gradient / curvature, -best.down, best.up), before = p.beta[best.k];
+            ended_ = !best.exists() || t == 0.0;
+            if (ended_) return step;
+            if (best.diagonal < T(0)) lowest_curvature = -1.0;
+            set(best.k, t == best.up ? p.upper[best.k] : t == -best.down ? p.lower[best.k] : before + t);
+            held_out.note_step(best.k, p.beta[best.k] - before);
+            best = move_and_rate(K.row(best.k), p.beta[best.k] - before);
         }
-        chunk_gain[c] = best;
-        chunk_violation[c] = worst;
     }
 
-    double choose_pair() {
-        const Group* best = nullptr;
-        double worst = 0.0;
-        for (Group& g : groups) {
-            g.violation = 0.0;
-            if (g.lowest >= forbidden) continue;  // no variable may rise
-            const T* row_i = K.row(g.i);
-            team.share(static_cast<int>(g.chunks.size()), [&](int begin, int end) {
-                alignas(64) float gains[chunk];
-                for (int k = begin; k < end; ++k) rate_chunk(g, g.chunks[k], row_i, gains);
-            });
-            const auto first = chunk_gain.begin();
-            const int c = static_cast<int>(std::max_element(first + g.first_chunk, first + g.end_chunk) - first);
-            g.gain = chunk_gain[c];
-            alignas(64) float gains[chunk];
-            rate_chunk(g, c, row_i, gains);
-            g.j = c * chunk + place_of(gains, g.gain);
-            g.violation =
-                *std::max_element(chunk_violation.begin() + g.first_chunk, chunk_violation.begin() + g.end_chunk) / unit;
-            if (!best || g.gain > best->gain) best = &g;
-            worst = std::max(worst, g.violation);
-        }
-        if (best) i = best->i, j = best->j;
-        return worst;
+    // G += t a, and the next variable
+    Offer move_and_rate(const T* a, double t) {
+        Group& group = groups[0];
+        LeastOfLanes least(0.0f);  // of the gains, negative
+        Floats largest{};
+        visit_chunks(group, all(), [&](int c) {
+            const int at = c * chunk;
+            alignas(vector_bytes) float slope[chunk], curvature[chunk];
+            slide_chunk(gradient_.data() + at, a + at, diagonal_.data() + at, t, unit, slope, curvature);
+            for (int first = 0; first < chunk; first += strip)
+#pragma GCC unroll 4
+                for (int s = 0; s < sets; ++s) {
+                    const int k = first + s * lanes;
+                    const Floats falls = load(slope + k) + load(group.may_fall.data() + at + k), zero{};
+                    const Floats rises = -load(slope + k) - load(group.may_rise.data() + at + k);
+                    const Floats excess = larger_of(larger_of(falls, rises), zero);
+                    least.look(s, -excess * excess / load(curvature + k), places_from(at + first));
+                    largest = larger_of(largest, excess);
+                }
+        });
+        const Found best = least.found();
+        const float violation = largest_lane(largest);
+        return best.value < 0.0f ? offer_of(best, violation) : Offer{none, violation};
     }
 
-    bool step_pair() {
-        const T *K_i = K.row(i), *K_j = K.row(j);
-        const double diagonals = static_cast<double>(K_i[i]) + K_j[j], met = diagonals - 2.0 * K_i[j];
-        const double curvature = std::max(met, floor_of(diagonals));
-        if (met < 0.0) lowest_curvature = std::min(lowest_curvature, met / std::max(diagonals, floor_of(diagonals)));
-        const double room_i = p.upper[i] - p.beta[i], room_j = p.beta[j] - p.lower[j];
-        const double t = std::min({(gradient_[j] - gradient_[i]) / curvature, room_i, room_j});
-        if (!(t > 0.0)) return false;
-        set(i, t == room_i ? p.upper[i] : p.beta[i] + t);
-        set(j, t == room_j ? p.lower[j] : p.beta[j] - t);
-        move_gradient(K_i, K_j, t);
-        held_out.note_step(i, t);
-        held_out.note_step(j, -t);
-        return true;
-    }
-
-    double choose_variable() {
-        double worst = 0.0, best = -1.0;
-        for (int k = 0; k < m; ++k) {
-            const double G = gradient_[k];
-            const double slope = G < 0 ? (p.beta[k] < p.upper[k] ? -G : 0.0) : (p.beta[k] > p.lower[k] ? G : 0.0);
-            const double gain = slope * slope / std::max(diagonal_[k], least_curvature);
-            worst = std::max(worst, slope);
-            if (gain > best) best = gain, i = k;
-        }
-        return worst;
-    }
-
-    bool step_variable() {
-        const T* K_i = K.row(i);
-        const double curvature = std::max(static_cast<double>(K_i[i]), static_cast<double>(least_curvature));
-        if (K_i[i] < 0) lowest_curvature = -1.0;
-        const double old = p.beta[i];
-        set(i, std::clamp(old - gradient_[i] / curvature, p.lower[i], p.upper[i]));
-        const double t = p.beta[i] - old;
-        double* G = gradient_.data();
+    static void slide_chunk(double* G, const T* a, const T* diagonal, double t, double unit, float* slope, float* curvature) {
 #pragma omp simd
-        for (int k = 0; k < m; ++k) G[k] += t * K_i[k];
-        return t != 0.0;
+        for (int k = 0; k < chunk; ++k) {
+            G[k] += t * static_cast<double>(a[k]);
+            slope[k] = static_cast<float>(G[k] * unit);
+            curvature[k] = larger(static_cast<float>(diagonal[k]), least_curvature);
+        }
     }
 
     TileProblem<T>& p;
-    Team& team;
     const Tile<T>& K;
     const int m;
     const bool coupled;
-    const int padded, n_chunks;
+    const int padded;
     HeldOutChunks<T> held_out;
-    std::vector<Group> groups;  // without groups: one that is empty
+    std::vector<Group> groups;  // without groups: one that is kept to no sum
+    std::vector<int> moving;    // the chunks that are not held out
     Buffer<double> gradient_;
-    Buffer<float> diagonal_;
+    Buffer<T> diagonal_;
     std::vector<signed char> free_now;
-    std::vector<float> chunk_gain, chunk_violation;
-    std::vector<double> chunk_lowest;
-    int i = 0, j = 0, n_free_ = 0;  // i and j: the pair (or variable) to move
-    double unit = 1.0;              // factor on violations in the rating of pairs
-    float floor_of_all = 0.0f;      // least curvature of every pair
-    double lowest_curvature = 0.0;
+    std::atomic<int> n_free_ = 0;
+    Offers lowest;              // i of each group
+    Levels levels{};            // of the excesses
+    double unit = 1.0;          // factor on gradients in the rating of pairs
+    float floor_of_all = 0.0f;  // least curvature of every pair
+    double violation_ = 0.0, violation_of_first_group = 0.0, lowest_curvature = 0.0;
+    bool ended_ = false;
 };
 
 }  // namespace maxmargin::MAXMARGIN_LEVEL

@@ -8,10 +8,12 @@
 // the free ones, its ties are the groups, and each variable has its box.
 #pragma once
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <vector>
 
 #include "active_set_newton.hpp"
+#include "maxmargin/pace.hpp"
 #include "maxmargin/team.hpp"
 #include "maxmargin/threads.hpp"
 #include "maxmargin/tile_problem.hpp"
@@ -20,38 +22,55 @@
 
 namespace maxmargin::MAXMARGIN_LEVEL {
 
-constexpr int variables_per_thread = 2048;  // of a pair step: fewer take less time than handing them over
-constexpr double pairs_first = 1.5;         // pair steps before a Newton step, in units of its cost: most tiles end before
-constexpr int most_fixed = 256;             // variables that a Newton step over free variables fixes at a bound
-constexpr int attempts_to_balance = 16;     // variables that take what rounding and clipping leave of a sum
+constexpr long steps_of_crew = 1024, steps_of_trial = 128;  // pair steps between two looks at the clock
+constexpr double pairs_first = 1.5;      // pair steps before a Newton step, in units of its cost: most tiles end before
+constexpr int most_fixed = 256;          // variables that a Newton step over free variables fixes at a bound
+constexpr int attempts_to_balance = 16;  // variables that take what rounding and clipping leave of a sum
 
 template <class T>
 class TileSolver {
 public:
-    TileSolver(TileProblem<T>& problem, Team& team) : p(problem), team(team), K(problem.K), pairs(problem, team) {}
+    explicit TileSolver(TileProblem<T>& problem) : p(problem), K(problem.K), pairs(problem), pace(K.lazy() ? 0 : K.size()) {}
 
     TileResult solve() {
         TileResult result;
         double spent = 0.0;  // time on pair steps since the last Newton step, in nanoseconds
         bool newton_helps = true;
-        while ((result.violation = pairs.choose()) > p.tolerance && result.steps < p.max_steps) {
-            if (result.steps % steps_per_look == 0 && p.deadline.passed()) break;
-            if (newton_helps && spent > pairs_first * std::max(cost_of_last_newton, cost_of_newton())) {
+        const long stretch = K.size() < Pace::fewest_variables ? steps_per_look : steps_of_crew;
+        while (true) {
+            const double enough = pairs_first * std::max(cost_of_last_newton, cost_of_newton());
+            const long due = newton_helps ? static_cast<long>(std::max(0.0, enough - spent) / cost_of_pair()) + 1 : stretch;
+            const long steps = make_pair_steps(std::min({due, stretch, p.max_steps - result.steps}));
+            result.steps += steps;
+            spent += static_cast<double>(steps) * cost_of_pair();
+            if (pairs.violation() <= p.tolerance || pairs.ended() || result.steps >= p.max_steps || p.deadline.passed()) break;
+            if (newton_helps && spent > enough) {
                 spent = 0.0;
                 if (p.deadline.allows(1e-9 * cost_of_newton())) newton_helps = minimise_over_free();
-                continue;
             }
-            if (!pairs.step()) break;
-            ++result.steps;
-            spent += 100.0 + K.size();
         }
         pairs.finish(result);
         return result;
     }
 
 private:
-    // The cost of a Newton step in nanoseconds, from measurements in which a pair step takes 100 + m (two passes over m entries).
-    // An error by a factor of two matters little: neither method can waste much more time than the other uses.
+    // So many pair steps, or fewer if they have reached the tolerance or come to an end, by as many threads as are fastest.
+    long make_pair_steps(long most) {
+        long steps = 0;
+        if (p.deadline.passed()) most = 0;
+        do {
+            const auto begun = std::chrono::steady_clock::now();
+            const long some = pairs.make(std::min(most - steps, pace.on_trial() ? steps_of_trial : most), pace.size());
+            if (pace.has_choice())
+                pace.note(some, std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count());
+            steps += some;
+        } while (steps < most && pairs.violation() > p.tolerance && !pairs.ended());
+        return steps;
+    }
+
+    // Costs in nanoseconds, from measurements. An error by a factor of two matters little: neither method can waste much more
+    // time than the other uses.
+    double cost_of_pair() const { return 200.0 + 0.5 * K.size(); }
     double cost_of_newton() const {
         const double f = pairs.n_free(), m = K.size();
         return f * f * (0.015 * f + 1.5) + f * (0.5 * m + 100.0) + 20.0 * m;
@@ -74,10 +93,7 @@ private:
                 members);
             if (found) cost_of_last_newton += f * (0.1 * f + 40.0) * newton.minimise(most_fixed, members);
         };
-        if (team.size() > 1)
-            minimise(team);
-        else
-            Team::gather(members_of_newton(f), minimise);
+        Team::gather(members_of_newton(f), minimise);
         return found && move_free();
     }
 
@@ -117,7 +133,7 @@ private:
             const Bound& bound = newton.bounds[a];
             pairs.set(free[a], t == 1.0 ? bound.at : std::clamp(p.beta[free[a]] + t * changes[a].amount, bound.low, bound.high));
         }
-        pairs.find_lowest();
+        pairs.look_again();
         return true;
     }
 
@@ -147,9 +163,9 @@ private:
     }
 
     TileProblem<T>& p;
-    Team& team;
     const Tile<T>& K;
     PairSteps<T> pairs;
+    Pace pace;
     ActiveSetNewton newton;
     std::vector<int> free;  // the variables of the Newton step
     std::vector<Change> changes;
@@ -158,10 +174,7 @@ private:
 
 template <class T>
 TileResult solve_tile(TileProblem<T>& problem) {
-    TileResult result;
-    const int size = problem.K.size() / variables_per_thread;
-    Team::gather(std::min(size, n_threads()), [&](Team& team) { result = TileSolver<T>(problem, team).solve(); });
-    return result;
+    return TileSolver<T>(problem).solve();
 }
 
 }  // namespace maxmargin::MAXMARGIN_LEVEL

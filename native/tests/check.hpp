@@ -29,6 +29,7 @@ void test_linear_sums();
 void test_deadline();
 void test_linear();
 void test_team();
+void test_crew();
 void test_memory();
 
 }  // namespace tests

@@ -44,6 +44,7 @@ int main() {
     tests::test_working_set();
     tests::test_linear_sums();
     tests::test_team();
+    tests::test_crew();
     tests::test_memory();
     std::printf("%d passed, %d failed\n", tests::passed, tests::failed);
     return tests::failed == 0 ? 0 : 1;

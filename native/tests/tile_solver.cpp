@@ -1,4 +1,6 @@
 // The inner solver on random problems: optimal to tolerance, inside the box, on the constraint, with a true gradient.
+#include <omp.h>
+
 #include <limits>
 #include <numeric>
 #include <random>
@@ -277,6 +279,25 @@ void test_indefinite() {
     problem.check_feasible();
 }
 
+// A large tile is shared by a crew: the solution has the same bits for any number of threads.
+template <class T>
+void test_threads(Groups groups) {
+    constexpr int m = 2112;  // the fewest variables that are shared, and a chunk that the groups share
+    const int before = omp_get_max_threads();
+    std::vector<std::vector<double>> solutions, gradients;
+    for (int threads : {1, 2, 5}) {
+        omp_set_num_threads(threads);
+        Problem<T> problem(m, groups, Box::finite, 10.0, 0.0, 17);
+        for (int k = 640; k < 704; ++k) problem.lower[k] = problem.upper[k] = problem.beta[k];  // a chunk that is held out
+        problem.solve(1e-12, 2000);
+        problem.check_feasible();
+        solutions.push_back(problem.beta), gradients.push_back(problem.gradient);
+    }
+    omp_set_num_threads(before);
+    CHECK(solutions[0] == solutions[1] && solutions[0] == solutions[2]);
+    CHECK(gradients[0] == gradients[1] && gradients[0] == gradients[2]);
+}
+
 // Many small problems side by side give what each gives alone.
 template <class T>
 void test_side_by_side(bool shifted) {
@@ -357,6 +378,8 @@ void test_arithmetic() {
             run("inner solve, some held out, " + kind, [&] { test_held_out<T>(groups, first, last); });
         run("inner solve of duplicates, " + kind, [&] { test_duplicates<T>(groups); });
     }
+    for (Groups groups : {Groups::none, Groups::one, Groups::two})
+        run("threads, " + arithmetic + ", " + words(groups), [=] { test_threads<T>(groups); });
     run("infinity is kept out, " + arithmetic, test_infinity_is_kept_out<T>);
     run("two groups and one, " + arithmetic, test_two_groups_are_one_with_more_constraints<T>);
     run("inner solve of twins, " + arithmetic, test_twins<T>);

@@ -1,5 +1,5 @@
-// A team of threads that share very short pieces of work: the two passes of a pair step, each a few microseconds long. Waking a
-// sleeping thread takes longer than that, so the members spin while they wait, and go to sleep only if nothing comes for a while.
+// A team of threads that share short pieces of work: the blocks of a Newton step, each some tens of microseconds long. Waking a
+// sleeping thread takes as long, so the members spin while they wait, and go to sleep only if nothing comes for a while.
 //
 // Work is cut into one block for each member, always at the same places, so that the memory of a block stays in the cache of its
 // member. A block that its member has not begun when another one is done with its own is taken by that one: a member whose

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstdint>
 #include <exception>
+#include <type_traits>
 
 namespace maxmargin {
 
@@ -15,6 +16,15 @@ inline constexpr std::int64_t entries_worth_threads = 1 << 18;  // fewer entries
 int n_threads();
 // The number of threads for work on this many kernel entries: one if they are few.
 inline int threads_for(std::int64_t entries) { return entries > entries_worth_threads ? n_threads() : 1; }
+// Call body(number, size) by `size` threads at once, this one among them; by this one alone within a parallel region. (The vector
+// loops are compiled without OpenMP's threads.) The body must not throw.
+void run_side_by_side(int size, void (*body)(void* context, int number, int size), void* context);
+template <class Body>
+void side_by_side(int size, Body&& body) {
+    run_side_by_side(
+        size, [](void* context, int number, int n) { (*static_cast<std::remove_reference_t<Body>*>(context))(number, n); },
+        &body);
+}
 // To be called once, before any fork.
 void watch_for_forks();
 

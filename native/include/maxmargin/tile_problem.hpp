@@ -35,6 +35,7 @@ class Tile {
 public:
     int size() const { return size_; }
     int stride() const { return in_chunks(size_); }
+    bool lazy() const { return static_cast<bool>(compute_); }
     T* row(int i) { return values_.data() + static_cast<std::ptrdiff_t>(i) * stride(); }
     const T* row(int i) const {
         if (compute_ && !ready_[i]) {
