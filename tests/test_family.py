@@ -147,7 +147,7 @@ def test_certificate_of_every_nu(member: Member) -> None:
 
 
 @family
-@pytest.mark.parametrize("max_iter", [0, 1, 30, 100])
+@pytest.mark.parametrize("max_iter", [0, 1, 30, 60])
 def test_certificate_of_a_model_that_was_stopped(member: Member, max_iter: int) -> None:
     X, y = member.data()
     model = member(max_iter=max_iter)
@@ -276,8 +276,8 @@ PATHS: list[tuple[Member, dict[str, float], dict[str, float]]] = [
 @pytest.mark.parametrize(("member", "begin", "then"), PATHS, ids=str)
 def test_a_warm_start_takes_fewer_steps_to_the_same_solution(member: Member, begin: Any, then: Any) -> None:
     cold_steps, warm_steps = 0, 0
-    for seed in range(10):  # on a single set the number of steps is luck: rounding decides where pair steps end
-        X, y = member.data(800, seed)
+    for seed in range(5):  # on a single set the number of steps is luck, and so is where steps at rounding level end
+        X, y = member.data(LARGE, seed)
         cold = member(tol=1e-5, **begin | then).fit(X, y)
         warm = member(tol=1e-5, warm_start=True, **begin).fit(X, y).set_params(**then).fit(X, y)
         cold_steps, warm_steps = cold_steps + np.sum(cold.n_iter_), warm_steps + np.sum(warm.n_iter_)
@@ -285,7 +285,7 @@ def test_a_warm_start_takes_fewer_steps_to_the_same_solution(member: Member, beg
         assert warm.certificate_.dual == pytest.approx(cold.certificate_.dual, rel=1e-5)
         expected = outputs(cold, X)
         np.testing.assert_allclose(outputs(warm, X), expected, atol=1e-4 * np.abs(expected).max())
-    assert warm_steps < 0.95 * cold_steps
+    assert warm_steps < 0.9 * cold_steps
 
 
 @starters
@@ -325,7 +325,7 @@ def test_a_warm_start_on_other_data_or_weights_is_merely_a_start(member: Member)
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_a_fit_that_was_stopped_is_taken_up_where_it_was(member: Member) -> None:
     X, y = member.data()
-    model = member(warm_start=True, max_iter=60)
+    model = member(warm_start=True, max_iter=40)
     proofs = [model.fit(X, y).certificate_]
     while not model.status_.converged and len(proofs) < 100:
         proofs.append(model.fit(X, y).certificate_)

@@ -120,13 +120,16 @@ RNG = np.random.default_rng(0)
 STAMPED = np.column_stack([RNG.standard_normal((1000, 3)), 1.7e9 + 1e6 * RNG.random(1000)])  # seconds since 1970
 SIGNS = (STAMPED[:, 0] + STAMPED[:, 1] > 0).astype(int)
 THIRDS = np.digitize(STAMPED[:, 0], [-0.5, 0.5])
+SECTORS = np.argmax(
+    STAMPED[:, :2] @ [[1.0, -0.5, -0.5], [0.0, 0.9, -0.9]], axis=1
+)  # a line separates each from the others, nearly
 TARGETS = STAMPED[:, 0] - 2.0 * STAMPED[:, 1]
 LINEAR = {
     "SVC": (SVC(kernel="linear"), SIGNS),
     "squared hinge": (SVC(kernel="linear", loss="squared_hinge"), SIGNS),
     "without an intercept": (SVC(kernel="linear", fit_intercept=False), SIGNS),
     "one-vs-one": (SVC(kernel="linear"), THIRDS),
-    "one-vs-rest": (SVC(kernel="linear", multi_class="ovr"), THIRDS),
+    "one-vs-rest": (SVC(kernel="linear", multi_class="ovr"), SECTORS),
     "NuSVC": (NuSVC(kernel="linear", nu=0.2), SIGNS),
     "NuSVC, three classes": (NuSVC(kernel="linear", nu=0.2), THIRDS),
     "Crammer and Singer": (SVC(kernel="linear", multi_class="crammer_singer", max_seconds=0.5), THIRDS),

@@ -236,7 +236,8 @@ double search_along(const std::vector<Change>& changes, const Tile<T>& K, double
                    &movement[static_cast<std::size_t>(row) * stride]);
     }
     for (const Change& c : changes) curvature += movement[at(c)] * c.amount;
-    const double t = curvature > -slope ? -slope / curvature : 1.0;
+    const double t =
+        curvature > -slope * (1.0 + rounding_of_newton) ? -slope / curvature : 1.0;  // changes that meet a bound do so
     for (std::size_t k = 0; k < movement.size(); ++k) gradient[k] += t * movement[k];
     return t;
 }

@@ -169,6 +169,9 @@ private:
 
     double floor_of(double diagonals) const { return curvature_floor * std::max(diagonals, 0.0) + floor_of_all; }
 
+    // Whether a step reaches a bound, or is short of it by rounding only: then it ends there, not beside it.
+    static bool reaches(double step, double room) { return step >= (1.0 - rounding_of_newton) * room; }
+
     // --- with groups ----------------------------------------------------------------------------------------------------------
 
     // The steps of one member of a crew. All members make the same decisions; what follows from them each does for its own share.
@@ -194,13 +197,14 @@ private:
             const T *K_i = K.row(rising.k), *K_j = K.row(falling.k);
             const double diagonals = static_cast<double>(rising.diagonal) + falling.diagonal;
             const double met = diagonals - 2.0 * K_i[falling.k], curvature = std::max(met, floor_of(diagonals));
-            const double t = std::min({(falling.gradient - rising.gradient) / curvature, rising.up, falling.down});
+            const double end = std::min(rising.up, falling.down), best = (falling.gradient - rising.gradient) / curvature;
+            const double t = reaches(best, end) ? end : best;
             below_rounding = !falling.exists() || !(t > 0.0);
             if (below_rounding) break;
             if (met < 0.0 && member.number == 0)
                 lowest_curvature = std::min(lowest_curvature, met / std::max(diagonals, floor_of(diagonals)));
-            move(rising.k, t, t == rising.up ? p.upper[rising.k] : p.beta[rising.k] + t);
-            move(falling.k, -t, t == falling.down ? p.lower[falling.k] : p.beta[falling.k] - t);
+            move(rising.k, t, reaches(t, rising.up) ? p.upper[rising.k] : p.beta[rising.k] + t);
+            move(falling.k, -t, reaches(t, falling.down) ? p.lower[falling.k] : p.beta[falling.k] - t);
             level[g] = 0.5 * (rising.gradient + falling.gradient);
             i = member.agree(move_gradient(share, K_i, K_j, t, level), better);
         }
@@ -338,7 +342,8 @@ private:
             ended_ = !best.exists() || t == 0.0;
             if (ended_) return step;
             if (best.diagonal < T(0)) lowest_curvature = -1.0;
-            set(best.k, t == best.up ? p.upper[best.k] : t == -best.down ? p.lower[best.k] : before + t);
+            const bool is_upper = t > 0.0 && reaches(t, best.up), is_lower = t < 0.0 && reaches(-t, best.down);
+            set(best.k, is_upper ? p.upper[best.k] : is_lower ? p.lower[best.k] : before + t);
             held_out.note_step(best.k, p.beta[best.k] - before);
             best = move_and_rate(K.row(best.k), p.beta[best.k] - before);
         }

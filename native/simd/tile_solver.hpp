@@ -108,7 +108,16 @@ private:
             newton.bounds.push_back({{a, a + 1}, p.beta[k], p.lower[k], p.upper[k]});
         }
         auto position = [&](int k) { return static_cast<int>(std::lower_bound(free.begin(), free.end(), k) - free.begin()); };
-        for (int g = 0; g < p.n_groups(); ++g) newton.ties.push_back({position(p.edges[g]), position(p.edges[g + 1])});
+        for (int g = 0; g < p.n_groups(); ++g) {
+            const Range tie{position(p.edges[g]), position(p.edges[g + 1])};
+            newton.ties.push_back(tie);
+            if (tie.first == tie.last) continue;
+            // Where a sum is kept, a level changes nothing. That of the variable with the least curvature keeps it from the
+            // largest steps, which would cost the others their digits: a sample of zeros has no curvature at all.
+            const auto flattest = std::max_element(newton.scale.begin() + tie.first, newton.scale.begin() + tie.last);
+            const double level = newton.gradient[flattest - newton.scale.begin()];
+            for (int a = tie.first; a < tie.last; ++a) newton.gradient[a] -= level;
+        }
     }
 
     double ridge_of_free() const {

@@ -6,6 +6,7 @@ A tolerance that is a choice (a share of tol, a number of steps) stays with the 
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 EPSILON = float(np.finfo(float).eps)  # distance from 1 to the next float64
 UNIT_ROUNDOFF = 0.5 * EPSILON  # largest relative rounding error of one float64 operation
@@ -19,3 +20,8 @@ ROUNDED_ENTRY = 2.0**-24
 POLISHED_VIOLATION = 1e-12  # violation to which a problem of one float64 tile is solved in the end
 LEAST_TOLERANCE = 1e-15  # smallest tolerance, relative to the terms of a gradient: smaller differences are rounding
 NEGATIVE_CURVATURE = 1e-6  # negative curvature, relative to the diagonal, that rounding does not explain
+
+
+def rounding_of_gradient(beta: NDArray[np.float64], diagonal: NDArray[np.float64]) -> float:
+    """The size of rounding errors of a gradient in float64: smaller violations tell nothing, and might not be reached."""
+    return EPSILON * float(np.abs(beta).sum()) * float(diagonal.max(initial=0.0))

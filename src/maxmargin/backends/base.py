@@ -16,6 +16,7 @@ from maxmargin.certificates import Numbers
 from maxmargin.formulations import DualProblem
 from maxmargin.gram import Gram
 from maxmargin.kernels import Kernel, NamedKernel
+from maxmargin.rounding import rounding_of_gradient
 from maxmargin.samples import CsrSamples, Samples
 
 Vector = NDArray[np.float64]
@@ -101,8 +102,9 @@ class InnerSolver(ABC):
             part = Part(joined.problem.restrict(members), joined.beta[start:end], joined.gradient[start:end])
             tile = gram.tile(members.astype(np.int32) - np.int32(start), part.problem.shift)
             result = self.solve(tile, part, tolerance, limit)
-            if result.violation <= tolerance and polish < tolerance:
-                more = self.solve(tile, part, polish, limit.of_steps(10 * len(members) + 100))
+            last = max(polish, rounding_of_gradient(part.beta, gram.diagonal()))
+            if result.violation <= tolerance and last < tolerance:
+                more = self.solve(tile, part, last, limit.of_steps(10 * len(members) + 100))
                 result = TileResult(result.steps + more.steps, more.violation, result.lowest_curvature, more.level)
             results.append(result)
         return results

@@ -43,7 +43,15 @@ from maxmargin.backends.point import add_to_gradient, support_of
 from maxmargin.control import Control, Stop
 from maxmargin.formulations import DualProblem
 from maxmargin.gram import Gram
-from maxmargin.rounding import FLOAT32_ENTRY, LEAST_TOLERANCE, NEGATIVE_CURVATURE, POLISHED_VIOLATION, ROUNDED_ENTRY, TINY
+from maxmargin.rounding import (
+    FLOAT32_ENTRY,
+    LEAST_TOLERANCE,
+    NEGATIVE_CURVATURE,
+    POLISHED_VIOLATION,
+    ROUNDED_ENTRY,
+    TINY,
+    rounding_of_gradient,
+)
 from maxmargin.solution import Solution, Status, Trace
 from maxmargin.solvers.job import Job
 from maxmargin.solvers.record import Record
@@ -141,8 +149,8 @@ def _solve_one_tile(run: _Run, polish: float | None = None) -> Status:
             return Status.UNBOUNDED
         run.put(everything, part)
         if polish is not None and run.violation.value <= run.tol:
-            better = part.copy()
-            run.minimise(tile, better, polish, 10 * len(everything) + 100)
+            better, rounding = part.copy(), rounding_of_gradient(part.beta, run.point.gram.diagonal())
+            run.minimise(tile, better, max(polish, rounding), 10 * len(everything) + 100)
             run.put(everything, better)
             if run.violation.value > run.tol:  # the violation does not fall with every step, and the steps ran out too early
                 run.put(everything, part)
