@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <limits>
 #include <vector>
 
 #include "active_set_newton.hpp"
@@ -23,9 +24,10 @@
 namespace maxmargin::MAXMARGIN_LEVEL {
 
 constexpr long steps_of_crew = 1024, steps_of_trial = 128;  // pair steps between two looks at the clock
-constexpr double pairs_first = 1.5;      // pair steps before a Newton step, in units of its cost: most tiles end before
-constexpr int most_fixed = 256;          // variables that a Newton step over free variables fixes at a bound
-constexpr int attempts_to_balance = 16;  // variables that take what rounding and clipping leave of a sum
+constexpr double pairs_first = 1.5;  // pair steps before a Newton step, in units of its cost: most tiles end before
+constexpr int most_fixed = 256;      // variables that a Newton step over free variables fixes at a bound
+constexpr long steps_to_polish_one = 10, steps_to_polish = 100;  // for each variable, and besides
+constexpr int attempts_to_balance = 16;                          // variables that take what rounding and clipping leave of a sum
 
 template <class T>
 class TileSolver {
@@ -34,8 +36,20 @@ public:
 
     TileResult solve() {
         TileResult result;
-        double spent = 0.0;  // time on pair steps since the last Newton step, in nanoseconds
-        bool newton_helps = true;
+        minimise(result);
+        const double reached = p.tolerance;
+        if (pairs.violation() <= reached && p.polish < reached) {
+            p.tolerance = std::max(p.polish, rounding_of_gradient());
+            p.max_steps = result.steps + steps_to_polish_one * K.size() + steps_to_polish;
+            if (p.tolerance < reached) minimise(result);
+        }
+        pairs.finish(result);
+        return result;
+    }
+
+private:
+    // Pair steps, and Newton steps when they are due, until the violation is within the tolerance.
+    void minimise(TileResult& result) {
         const long stretch = K.size() < Pace::fewest_variables ? steps_per_look : steps_of_crew;
         while (true) {
             const double enough = pairs_first * std::max(cost_of_last_newton, cost_of_newton());
@@ -43,17 +57,24 @@ public:
             const long steps = make_pair_steps(std::min({due, stretch, p.max_steps - result.steps}));
             result.steps += steps;
             spent += static_cast<double>(steps) * cost_of_pair();
-            if (pairs.violation() <= p.tolerance || pairs.ended() || result.steps >= p.max_steps || p.deadline.passed()) break;
+            if (pairs.violation() <= p.tolerance || pairs.ended() || result.steps >= p.max_steps || p.deadline.passed()) return;
             if (newton_helps && spent > enough) {
                 spent = 0.0;
                 if (p.deadline.allows(1e-9 * cost_of_newton())) newton_helps = minimise_over_free();
             }
         }
-        pairs.finish(result);
-        return result;
     }
 
-private:
+    // A smaller violation tells nothing, and might not be reached.
+    double rounding_of_gradient() const {
+        double mass = 0.0, widest = 0.0;
+        for (int k = 0; k < K.size(); ++k) {
+            mass += std::abs(p.beta[k]);
+            widest = std::max(widest, static_cast<double>(pairs.diagonal(k)));
+        }
+        return std::numeric_limits<double>::epsilon() * mass * widest;
+    }
+
     // So many pair steps, or fewer if they have reached the tolerance or come to an end, by as many threads as are fastest.
     long make_pair_steps(long most) {
         long steps = 0;
@@ -70,7 +91,7 @@ private:
 
     // Costs in nanoseconds, from measurements. An error by a factor of two matters little: neither method can waste much more
     // time than the other uses.
-    double cost_of_pair() const { return 200.0 + 0.5 * K.size(); }
+    double cost_of_pair() const { return 120.0 + 0.6 * K.size(); }
     double cost_of_newton() const {
         const double f = pairs.n_free(), m = K.size();
         return f * f * (0.015 * f + 1.5) + f * (0.5 * m + 100.0) + 20.0 * m;
@@ -179,6 +200,8 @@ private:
     std::vector<int> free;  // the variables of the Newton step
     std::vector<Change> changes;
     double cost_of_last_newton = 0.0;
+    double spent = 0.0;  // time on pair steps since the last Newton step, in nanoseconds
+    bool newton_helps = true;
 };
 
 template <class T>

@@ -375,19 +375,8 @@ void solve_small(const Gram<T>& gram, SmallProblem<T>& problem, const std::vecto
     const std::vector<int> edges = problem.coupled ? std::vector<int>{0, problem.size} : std::vector<int>{};
     TileProblem<T> inner{tile,  problem.lower,     problem.upper,     problem.beta, problem.gradient,
                          edges, problem.tolerance, problem.max_steps, deadline};
+    inner.polish = problem.polish;
     problem.result = loops<T>().solve_tile(inner);
-    if (problem.result.violation > problem.tolerance) return;
-    // a violation below the rounding errors of the gradient tells nothing, and might not be reached
-    const double size = std::accumulate(problem.beta, problem.beta + problem.size, 0.0,
-                                        [](double sum, double beta) { return sum + std::abs(beta); });
-    const double widest = std::accumulate(problem.members, problem.members + problem.size, 0.0,
-                                          [&](double most, std::int32_t k) { return std::max(most, diagonal[k]); });
-    inner.tolerance = std::max(problem.polish, std::numeric_limits<double>::epsilon() * size * widest);
-    if (inner.tolerance >= problem.tolerance) return;
-    inner.max_steps = 10 * problem.size + 100;
-    const long steps = problem.result.steps;
-    problem.result = loops<T>().solve_tile(inner);
-    problem.result.steps += steps;
 }
 
 template <class T>

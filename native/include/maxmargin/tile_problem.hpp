@@ -101,6 +101,7 @@ struct TileProblem {
     double tolerance;               // stop at this violation
     long max_steps;                 // pair (or coordinate) steps
     Deadline deadline;
+    double polish = unbounded;  // go on to this violation, if it is smaller, as far as rounding allows and for some steps more
 
     int n_groups() const { return edges.empty() ? 0 : static_cast<int>(edges.size()) - 1; }
 
