@@ -215,16 +215,15 @@ struct Change {
     double amount;
 };
 
-// Exact line search along the changes, because rounding may have spoilt their direction. The gradients, in rows of `stride`, move
-// along. Returns the part of the changes to make, at most 1; 0 if the decrease of the objective would be only rounding.
+// Exact line search along the changes, because rounding may have spoilt their direction, given the slope of the objective along
+// them. The gradients, in rows of `stride`, move along. Returns the part of the changes to make, at most 1; 0 if the decrease of
+// the objective would be only rounding.
 template <class T>
-double search_along(const std::vector<Change>& changes, const Tile<T>& K, double* gradient, int n_rows, int stride) {
+double search_along(const std::vector<Change>& changes, double slope, const Tile<T>& K, double* gradient, int n_rows,
+                    int stride) {
     auto at = [stride](const Change& c) { return static_cast<std::size_t>(c.row) * stride + c.sample; };
-    double slope = 0.0, size = 0.0, curvature = 0.0;
-    for (const Change& c : changes) {
-        slope += gradient[at(c)] * c.amount;
-        size += std::abs(c.amount) * std::sqrt(std::max(K.diagonal(c.sample), 0.0));
-    }
+    double size = 0.0, curvature = 0.0;
+    for (const Change& c : changes) size += std::abs(c.amount) * std::sqrt(std::max(K.diagonal(c.sample), 0.0));
     if (!(slope < -rounding_of_sum * size * size)) return 0.0;
     std::vector<double> movement(static_cast<std::size_t>(n_rows) * stride, 0.0), amounts;
     std::vector<const T*> samples;

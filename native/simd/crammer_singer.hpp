@@ -361,7 +361,9 @@ private:
             const double wanted = of_base ? -newton.bounds[k].at : newton.bounds[k].at;
             changes.push_back({row, v.sample, share[at(row, v.sample)] - std::max(0.0, wanted)});
         }
-        const double t = search_along(changes, K, gradient.data(), n_rows, padded);
+        double slope = 0.0;
+        for (const Change& c : changes) slope += gradient[at(c.row, c.sample)] * c.amount;
+        const double t = search_along(changes, slope, K, gradient.data(), n_rows, padded);
         if (t == 0.0) return false;
         for (const Change& c : changes) {
             set_share(c.row, c.sample, std::max(0.0, share[at(c.row, c.sample)] - t * c.amount));

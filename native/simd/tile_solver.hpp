@@ -24,6 +24,7 @@
 namespace maxmargin::MAXMARGIN_LEVEL {
 
 constexpr long steps_of_crew = 1024, steps_of_trial = 128;  // pair steps between two looks at the clock
+constexpr double longer_patience = 4.0;                     // factor on that after a Newton step that rounding has prevented
 constexpr double pairs_first = 1.5;  // pair steps before a Newton step, in units of its cost: most tiles end before
 constexpr int most_fixed = 256;      // variables that a Newton step over free variables fixes at a bound
 constexpr long steps_to_polish_one = 10, steps_to_polish = 100;  // for each variable, and besides
@@ -37,12 +38,7 @@ public:
     TileResult solve() {
         TileResult result;
         minimise(result);
-        const double reached = p.tolerance;
-        if (pairs.violation() <= reached && p.polish < reached) {
-            p.tolerance = std::max(p.polish, rounding_of_gradient());
-            p.max_steps = result.steps + steps_to_polish_one * K.size() + steps_to_polish;
-            if (p.tolerance < reached) minimise(result);
-        }
+        if (pairs.violation() <= p.tolerance) polish(result);
         pairs.finish(result);
         return result;
     }
@@ -52,17 +48,29 @@ private:
     void minimise(TileResult& result) {
         const long stretch = K.size() < Pace::fewest_variables ? steps_per_look : steps_of_crew;
         while (true) {
-            const double enough = pairs_first * std::max(cost_of_last_newton, cost_of_newton());
-            const long due = newton_helps ? static_cast<long>(std::max(0.0, enough - spent) / cost_of_pair()) + 1 : stretch;
-            const long steps = make_pair_steps(std::min({due, stretch, p.max_steps - result.steps}));
+            const double enough = patience * std::max(cost_of_last_newton, cost_of_newton());
+            const double due = 1.0 + std::max(0.0, enough - spent) / cost_of_pair();  // steps
+            const long most = std::min(stretch, p.max_steps - result.steps);
+            const long steps = make_pair_steps(due < static_cast<double>(most) ? static_cast<long>(due) : most);
             result.steps += steps;
             spent += static_cast<double>(steps) * cost_of_pair();
             if (pairs.violation() <= p.tolerance || pairs.ended() || result.steps >= p.max_steps || p.deadline.passed()) return;
-            if (newton_helps && spent > enough) {
+            if (spent > enough) {
                 spent = 0.0;
-                if (p.deadline.allows(1e-9 * cost_of_newton())) newton_helps = minimise_over_free();
+                if (p.deadline.allows(1e-9 * cost_of_newton()))
+                    patience = minimise_over_free() ? pairs_first : longer_patience * patience;
             }
         }
+    }
+
+    // Go on from the tolerance, which is reached, to what rounding allows.
+    void polish(TileResult& result) {
+        const double tolerance = std::max(p.polish, rounding_of_gradient());
+        if (tolerance >= p.tolerance) return;
+        p.tolerance = tolerance;
+        p.max_steps = result.steps + steps_to_polish_one * K.size() + steps_to_polish;
+        minimise(result);
+        if (spent > 0.0 && minimise_over_free()) minimise(result);  // pair steps leave variables beside a bound that belong on it
     }
 
     // A smaller violation tells nothing, and might not be reached.
@@ -147,24 +155,36 @@ private:
     }
 
     bool move_free() {
+        if (!settle()) return false;
+        changes.clear();
+        double slope = 0.0;  // of gradients less a level, because rounding leaves something of the sum of the changes
+        for (int a = 0; a < newton.size(); ++a) {
+            changes.push_back({0, free[a], newton.bounds[a].at - p.beta[free[a]]});
+            slope += newton.gradient[a] * changes[a].amount;
+        }
+        const double t = search_along(changes, slope, K, pairs.gradient(), 1, pairs.stride());
+        if (t == 0.0) return false;
+        if (t < 1.0) {
+            for (int a = 0; a < newton.size(); ++a) {
+                Bound& bound = newton.bounds[a];
+                bound.at = std::clamp(p.beta[free[a]] + t * changes[a].amount, bound.low, bound.high);
+            }
+            settle();
+        }
+        for (int a = 0; a < newton.size(); ++a) pairs.set(free[a], newton.bounds[a].at);
+        pairs.look_again();
+        return true;
+    }
+
+    // Let variables that are short of a bound by rounding only meet it, and keep the sums. False if they cannot be kept.
+    bool settle() {
         double size = 0.0;
         for (const Bound& bound : newton.bounds) size += std::abs(bound.at);
-        for (Bound& bound : newton.bounds) {  // one that is short of a bound by rounding only meets it
+        for (Bound& bound : newton.bounds) {
             if (bound.at - bound.low <= rounding_of_newton * size) bound.at = bound.low;
             if (bound.high - bound.at <= rounding_of_newton * size) bound.at = bound.high;
         }
-        for (const Range& tie : newton.ties)
-            if (!balance(tie)) return false;
-        changes.clear();
-        for (int a = 0; a < newton.size(); ++a) changes.push_back({0, free[a], newton.bounds[a].at - p.beta[free[a]]});
-        const double t = search_along(changes, K, pairs.gradient(), 1, pairs.stride());
-        if (t == 0.0) return false;
-        for (int a = 0; a < newton.size(); ++a) {
-            const Bound& bound = newton.bounds[a];
-            pairs.set(free[a], t == 1.0 ? bound.at : std::clamp(p.beta[free[a]] + t * changes[a].amount, bound.low, bound.high));
-        }
-        pairs.look_again();
-        return true;
+        return std::all_of(newton.ties.begin(), newton.ties.end(), [&](const Range& tie) { return balance(tie); });
     }
 
     // Make the variables of a tie add up to their present sum: one with the most room takes the difference, if possible one that
@@ -201,7 +221,7 @@ private:
     std::vector<Change> changes;
     double cost_of_last_newton = 0.0;
     double spent = 0.0;  // time on pair steps since the last Newton step, in nanoseconds
-    bool newton_helps = true;
+    double patience = pairs_first;
 };
 
 template <class T>
