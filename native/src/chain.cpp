@@ -19,6 +19,7 @@ constexpr double rounded_entry = 0x1p-24;  // relative error of an entry in floa
 constexpr double most_rounding = 20.0;     // an error of gradients by float32 entries, in units of tol, up to which these help
 constexpr double above_rounding = 2.0;     // least violation to reach with such entries, in units of that error
 constexpr double reserve = 0.9;            // share of tol to reach with such entries, because they are rounded
+constexpr double refinement = 0.5;         // factor by which a turn with such entries has to reduce the violation
 // As in src/maxmargin/control.py: a tighter tolerance aims at this share of gap_tol, and no reduction is stronger than the
 // second.
 constexpr double target_share = 0.3, least_reduction = 0.01;
@@ -81,19 +82,12 @@ struct Support {
     double sum = 0.0;  // of their sizes
 };
 
-// The gradient at a point, from the matrix.
-void compute_gradient(const Chain& chain, const double* beta, double* gradient) {
-    const Support support(beta, chain.size);
-    const std::vector<double> sums = row_sums(chain, support.rows, support.weights);
-    for (int i = 0; i < chain.size; ++i) gradient[i] = sums[i] + chain.linear[i];
-}
-
-// The certificate of a point, from the matrix. The gradient of the solver counts as a claim.
+// The certificate of a point, from the matrix. The gradient of the solver counts as a claim, and is corrected where it matters.
 Proof certify(const Chain& chain, const Link& link) {
     const Support support(link.beta, chain.size);
     const double off = (chain.rounding + static_cast<double>(support.rows.size()) * unit_roundoff) * chain.largest * support.sum;
     const ClaimedPoint point{nullptr,   chain.size,    chain.linear,  link.lower, link.upper,
-                             link.beta, link.gradient, chain.coupled, link.terms};
+                             link.beta, link.gradient, chain.coupled, link.terms, link.gradient};
     return prove(point, [&](const std::vector<int>& at, double* gradient, double* error) {
         std::vector<double> sums;
         if (at.size() < support.rows.size()) {  // rows of these variables, else rows of the support vectors
@@ -133,21 +127,26 @@ double rounding_in_float32(const Chain& chain, const double* beta) {
 }
 
 // Whether the problem was solved: its certificate has reached the tolerances. The gradient is that of the start.
+//
+// Steps are made with rounded entries first, which lead near the solution. The certificate then corrects the gradient where it
+// matters; from there on, rounding errors are in proportion to what the duals still move (iterative refinement). Only if that
+// does not help are steps made with the entries themselves.
 bool solve(const Chain& chain, const Tile<double>& tile, const Tile<float>& rounded, Link& link, const Deadline& deadline) {
-    double tol = chain.tol;
+    double tol = chain.tol, last_violation = std::numeric_limits<double>::infinity();
+    const double off = chain.rounded ? rounding_in_float32(chain, link.beta) : 0.0;
+    bool in_float32 = chain.rounded && off <= most_rounding * tol;
     for (int turn = 0; turn < most_tightenings && !deadline.passed(); ++turn) {
-        const double off = rounding_in_float32(chain, link.beta);
-        const bool in_float32 = turn == 0 && chain.rounded && off <= most_rounding * tol;
-        const TileResult result = in_float32
-                                      ? minimise(chain, rounded, link, std::max(reserve * tol, above_rounding * off), deadline)
-                                      : minimise(chain, tile, link, tol, deadline);
+        const double least = turn == 0 ? above_rounding * off : 0.0;
+        const TileResult result = in_float32 ? minimise(chain, rounded, link, std::max(reserve * tol, least), deadline)
+                                             : minimise(chain, tile, link, tol, deadline);
         link.steps += result.steps;
         link.proof = certify(chain, link);
         const double size = std::max(std::abs(link.proof.dual + link.proof.gap), std::abs(link.proof.dual));
         const double relative_gap = link.proof.gap / std::max(size, std::numeric_limits<double>::min());
         if (link.proof.violation <= chain.tol && relative_gap <= chain.gap_tol) return true;
-        if (result.steps == 0 && turn > 0) return false;
-        compute_gradient(chain, link.beta, link.gradient);
+        if (!in_float32 && result.steps == 0 && turn > 0) return false;
+        in_float32 = in_float32 && link.proof.violation <= refinement * last_violation;
+        last_violation = link.proof.violation;
         if (link.proof.violation <= tol)
             tol = std::min(tol, link.proof.violation) *
                   std::clamp(target_share * chain.gap_tol / relative_gap, least_reduction, target_share);

@@ -213,6 +213,7 @@ Proof prove(const ClaimedPoint& point, const Recompute& compute) {
     Proof proof = prove_with(point, gradient.values.data(), gradient.error.data());
     proof.value_error = gradient.value_error;
     proof.checked = gradient.checked;
+    if (point.gradient) std::copy(gradient.values.begin(), gradient.values.end(), point.gradient);
     return proof;
 }
 

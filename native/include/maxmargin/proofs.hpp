@@ -22,14 +22,15 @@ struct Proof {
     int checked = 0;           // gradients that were
 };
 
-// A point of a dual problem; `terms` is written.
+// A point of a dual problem; `terms` and `gradient` are written.
 struct ClaimedPoint {
     const std::int32_t* members;  // the samples that its variables stand for
     int size;
     const double *linear, *lower, *upper, *beta;
     const double* claim;  // the solver's gradient at a point where it has converged; null: it counts for nothing
     bool coupled;
-    double* terms;  // the gap, sample by sample
+    double* terms;               // the gap, sample by sample
+    double* gradient = nullptr;  // if given: the gradient as it was computed, and the claim where it was not
 };
 
 // Computes the gradient of some variables, and bounds on the errors of its entries, and writes them to their places.
