@@ -90,7 +90,9 @@ def test_rows_on_a_card_are_trained_on_where_they_are(machine, dtype, tensor, mo
     if machine.kernel != "linear":
         assert not any(getattr(values, "ndim", 0) == 2 for values in come)
     if not isinstance(machine, SVR | NuSVR):
-        assert (on_host(answers) == expected.predict(rows)).mean() > 0.995
+        clear = np.abs(expected.decision_function(rows)) > 10.0 * machine.tol  # free support vectors are on the boundary
+        assert clear.mean() > 0.9
+        np.testing.assert_array_equal(on_host(answers)[clear], expected.predict(rows)[clear])
         if not isinstance(machine, OneClassSVM):
             assert model.score(tensor(rows), tensor(labels)) == pytest.approx(expected.score(rows, labels), abs=0.005)
     else:

@@ -26,7 +26,7 @@ from maxmargin.estimators.parameters import NestedParameters
 from maxmargin.estimators.portable import Portable
 from maxmargin.formulations import DualProblem
 from maxmargin.gram import AugmentedGram, Gram
-from maxmargin.kernels import FEW_FEATURES_IN_FLOAT32, KERNELS, RBF, Kernel, is_precomputed, make_kernel
+from maxmargin.kernels import FEW_FEATURES_IN_FLOAT32, KERNELS, RBF, Kernel, Laplacian, is_precomputed, make_kernel
 from maxmargin.rounding import FLOAT32_ENTRY
 from maxmargin.samples import Samples
 from maxmargin.solution import Status
@@ -350,11 +350,13 @@ class KernelMachine(ShownInNotebooks, Portable, CallbackSupportMixin, NestedPara
 
     def _lost_in_float32(self, queries: Samples, support: Samples, weights: NDArray[np.float64]) -> NDArray[np.bool_] | None:
         """Which float32 queries have to be answered in float64: all, if features or coefficients are too large; else those for
-        which distances from dot products (of CSR, or of many features) would lose too many digits. None if no query has to.
+        which distances would lose too many digits. None if no query has to.
 
         A squared distance from dot products is off by u (|x|^2 + |z|^2), so a value of the RBF kernel by gamma u (|x|^2 + |z|^2)
         exp(-gamma |x - z|^2). As |x - z| is at least the difference of the norms, that is at most u (2 t + sqrt(t) + 1) with t =
-        gamma |x|^2, whatever z is: support vectors that are far out matter only to queries that are.
+        gamma |x|^2, whatever z is: support vectors that are far out matter only to queries that are. Differences of features
+        are off by u (|x| + |z|), because the features are rounded when their centre is subtracted, and the value by u (sqrt(t)
+        + 1).
         """
         square, value = self._reach(queries)
         if queries.dtype != np.float32 or not self.kernel_.named:
@@ -363,15 +365,26 @@ class KernelMachine(ShownInNotebooks, Portable, CallbackSupportMixin, NestedPara
         error = FLOAT32_ENTRY * max(value, largest_value) * float(np.linalg.norm(weights))
         if max(square, largest_square, value, largest_value) > LARGEST_IN_FLOAT32 or error > self.tol:
             return np.ones(len(queries), dtype=np.bool_)
-        if not self.kernel_.shift_invariant or (not queries.sparse and queries.shape[1] <= FEW_FEATURES_IN_FLOAT32):
+        if not self.kernel_.shift_invariant:
             return None
-        gamma, norms = float(getattr(self.kernel_, "gamma", 1.0)), queries.squared_norms()
-        if self.kernel_.name == RBF.name:
+        gamma = float(getattr(self.kernel_, "gamma", 1.0))
+        of_differences = self.kernel_.name == Laplacian.name or (
+            not queries.sparse and queries.shape[1] <= FEW_FEATURES_IN_FLOAT32
+        )
+
+        def bound(norms: NDArray[np.float64]) -> NDArray[np.float64]:
+            if of_differences:
+                return self.kernel_.slope() * np.sqrt(norms) + 1.0
             t = gamma * norms
-            bound = 2.0 * t + np.sqrt(t) + 1.0
-        else:
-            bound = gamma * np.maximum(norms, support.squared_norms().max(initial=0.0))
-        lost = bound > MOST_LOST / FLOAT32_ENTRY
+            return 2.0 * t + np.sqrt(t) + 1.0 if self.kernel_.name == RBF.name else t
+
+        most, out_of_reach = MOST_LOST / FLOAT32_ENTRY, np.array([max(square, largest_square)])
+        if bound(out_of_reach)[0] <= most:
+            return None
+        norms = queries.squared_norms()
+        if not of_differences and self.kernel_.name != RBF.name:
+            norms = np.maximum(norms, support.squared_norms().max(initial=0.0))
+        lost = bound(norms) > most
         return lost if lost.any() else None
 
     def _support(self) -> Samples:

@@ -28,7 +28,7 @@ PAIRINGS = {
 def pairing_of(kernel: NamedKernel, samples: Packed) -> str:
     """DOT, SQUARED or ABSOLUTE. In float32, squared distances of samples with many features come from dot products, which is
     faster and precise enough; in float64 they come from differences."""
-    from_products = samples.table.dtype == torch.float32 and len(samples.table) > FEW_FEATURES_IN_FLOAT32
+    from_products = samples.table.dtype == torch.float32 and samples.n_features > FEW_FEATURES_IN_FLOAT32
     pairing = PAIRINGS[kernel.name]
     return "DOT" if pairing == "SQUARED" and from_products else pairing
 

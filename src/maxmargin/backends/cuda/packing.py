@@ -18,11 +18,12 @@ WIDTH, FEATURES = 128, 8  # columns and features are padded to multiples of thes
 
 @dataclass(frozen=True)
 class Packed:
-    """`n` samples; `norms` are their squared norms."""
+    """`n` samples of `n_features`; `norms` are their squared norms."""
 
     table: torch.Tensor
     norms: torch.Tensor
     n: int
+    n_features: int
 
     @property
     def width(self) -> int:
@@ -32,7 +33,7 @@ class Packed:
         """Some of the samples, padded with others: few calls of torch matter more than what stands in the padding."""
         n = len(members)
         chosen = torch.nn.functional.pad(members, (0, padded(n) - n))
-        return Packed(self.table.index_select(1, chosen), self.norms.index_select(0, chosen), n)
+        return Packed(self.table.index_select(1, chosen), self.norms.index_select(0, chosen), n, self.n_features)
 
     def parts(self, members: torch.Tensor | None) -> Iterator[Packed]:
         """Some of the samples (None: all) in parts, here a single one; `Streamed` has more."""
@@ -49,7 +50,7 @@ def pack(rows: torch.Tensor, dtype: torch.dtype, centre: NDArray[np.float64] | N
     n, d = rows.shape
     table = torch.zeros(-(-d // FEATURES) * FEATURES, padded(n), dtype=dtype, device=rows.device)
     table[:d, :n] = rows.T
-    return Packed(table, (table * table).sum(0), n)
+    return Packed(table, (table * table).sum(0), n, d)
 
 
 def upload_rows(samples: Samples, device: torch.device) -> torch.Tensor:
