@@ -222,10 +222,10 @@ private:
 
     // The better offer of each group, of equal ones that of the first variable.
     Offers better_of(const Offers& a, const Offers& b) const {
-        Offers best = a;
+        Offers best;
         for (std::size_t g = 0; g < groups.size(); ++g) {
             const Offer &one = a.of[g], &other = b.of[g];
-            if (other.rating < one.rating || (other.rating == one.rating && other.k < one.k)) best.of[g] = other;
+            best.of[g] = other.rating < one.rating || (other.rating == one.rating && other.k < one.k) ? other : one;
             best.of[g].violation = std::max(one.violation, other.violation);
         }
         return best;

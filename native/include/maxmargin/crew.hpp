@@ -16,9 +16,10 @@ namespace maxmargin {
 
 template <class Offer>
 class Crew {
-    struct alignas(128) Place {                 // on cache lines of its own
-        std::atomic<std::uint64_t> number = 0;  // of the agreement that the offer is for
-        bool held_up = false;
+    // On cache lines of its own. What a message costs is the cache lines that travel, so the parts of an offer that others read
+    // should follow `told` closely.
+    struct alignas(128) Place {
+        std::atomic<std::uint64_t> told = 0;  // twice the number of the agreement that the offer is for, plus one if held up
         Offer offer;
     };
 
@@ -38,15 +39,11 @@ public:
             // there is an agreement between.
             Place* places = places_ + (agreements_ % 2) * size;
             places[number].offer = mine;
-            places[number].held_up = held_up_;
-            places[number].number.store(agreements_, std::memory_order_release);
-            wait_for_all(places);
-            Offer best = places[0].offer;
-            disturbed_ = places[0].held_up;
-            for (int k = 1; k < size; ++k) {
-                best = better(best, places[k].offer);
-                disturbed_ |= places[k].held_up;
-            }
+            places[number].told.store(2 * agreements_ + held_up_, std::memory_order_release);
+            disturbed_ = wait_for_all(places);
+            Offer best = mine;
+            for (int k = number - 1; k >= 0; --k) best = better(places[k].offer, best);
+            for (int k = number + 1; k < size; ++k) best = better(best, places[k].offer);
             return best;
         }
 
@@ -54,11 +51,16 @@ public:
         bool disturbed() const { return disturbed_; }
 
     private:
-        void wait_for_all(const Place* places) {
+        // Returns whether some member was held up.
+        bool wait_for_all(const Place* places) {
             for (int rounds = 0;; ++rounds) {
-                bool all = true;
-                for (int k = 0; k < size; ++k) all &= places[k].number.load(std::memory_order_acquire) == agreements_;
-                if (all) return;
+                bool all = true, disturbed = false;
+                for (int k = 0; k < size; ++k) {
+                    const std::uint64_t told = places[k].told.load(std::memory_order_acquire);
+                    all &= told / 2 == agreements_;
+                    disturbed |= told % 2 == 1;
+                }
+                if (all) return disturbed;
                 if (rounds < spins) {
                     pause();
                 } else {
