@@ -18,7 +18,7 @@ PYTHON_FOLDERS := src tests benchmarks docs examples fuzz
 CPP    := $(shell find native -name '*.?pp') $(shell find src -name '*.cu')
 NATIVE := $(shell find native -type f) CMakeLists.txt pyproject.toml
 
-.PHONY: demo test test-gpu lint format format-check coverage types sanitize browser docs dist bench fuzz fuzz-files fuzz-faults pictures clean
+.PHONY: demo test test-gpu sanitize-gpu lint format format-check coverage types sanitize browser docs dist bench fuzz fuzz-files fuzz-faults pictures clean
 
 demo: $(VENV)/.usable
 	$(BIN)/maxmargin train
@@ -30,6 +30,13 @@ test: $(VENV)/.installed lint types sanitize browser docs
 test-gpu: $(VENV)/.installed
 	$(BIN)/pip install --quiet --editable '.[test,cuda]'
 	$(BIN)/python -m pytest tests/test_cuda.py tests/test_cuda_sources.py
+
+# On a machine with a card: every access of our kernels to memory, watched by the tools of NVIDIA's compute-sanitizer.
+SANITIZED = few_steps or values_and_sums and 33
+sanitize-gpu: $(VENV)/.installed
+	$(BIN)/pip install --quiet --editable '.[test,cuda]'
+	for tool in memcheck racecheck synccheck; do compute-sanitizer --tool $$tool --report-api-errors no --error-exitcode 1 \
+	$(BIN)/python -m pytest tests/test_cuda.py -k '$(SANITIZED)' || exit 1; done
 
 lint: $(VENV)/.installed format-check
 	$(BIN)/ruff check $(PYTHON_FOLDERS)

@@ -24,13 +24,16 @@ PAIRINGS = {
     "laplacian": "ABSOLUTE",
 }
 
+STEEP_AT_ZERO = ("exponential",)
+
 
 def pairing_of(kernel: NamedKernel, samples: Packed) -> str:
     """DOT, SQUARED or ABSOLUTE. In float32, squared distances of samples with many features come from dot products, which is
-    faster and precise enough; in float64 they come from differences."""
+    faster and precise enough; in float64 they come from differences, and for a kernel that takes their root, since the root of
+    a small one has half of the digits."""
     from_products = samples.table.dtype == torch.float32 and samples.n_features > FEW_FEATURES_IN_FLOAT32
     pairing = PAIRINGS[kernel.name]
-    return "DOT" if pairing == "SQUARED" and from_products else pairing
+    return "DOT" if pairing == "SQUARED" and from_products and kernel.name not in STEEP_AT_ZERO else pairing
 
 
 class Engine(ABC):
