@@ -43,6 +43,7 @@ Samples<T>::Samples(const CsrView<S, I>& view, Order order)
         std::copy_n(view.values + first, n_values(i), values_.data() + starts_[i]);
     }
     take_norms();
+    take_set_sizes();
 }
 
 template <class T>
@@ -59,6 +60,10 @@ Samples<T>::Samples(const Samples& all, const std::int32_t* ids, std::int64_t n_
     : n_samples_(n_ids), n_features_(all.n_features_), sparse_(all.sparse_) {
     norms_.assign(padded(n_ids), T(0));
     for (std::int64_t a = 0; a < n_ids; ++a) norms_[a] = all.norms_[ids[a]];
+    if (all.are_sets()) {
+        set_sizes_.resize(n_ids);
+        for (std::int64_t a = 0; a < n_ids; ++a) set_sizes_[a] = all.set_sizes_[ids[a]];
+    }
     if (!sparse_) {
         dense_ = Buffer<T>(n_ids * n_features_);
 #pragma omp parallel for schedule(static) num_threads(threads_for(n_ids* n_features_))
@@ -88,6 +93,16 @@ void Samples<T>::take_norms() {
         for (; k < length; ++k) sums[0] += static_cast<double>(x[k]) * x[k];
         norms_[i] = static_cast<T>((sums[0] + sums[1]) + (sums[2] + sums[3]));
     }
+}
+
+template <class T>
+void Samples<T>::take_set_sizes() {
+    for (T value : values_)
+        if (value != values_[0] || value == T(0)) return;
+    for (std::int64_t i = 0; i < n_samples_; ++i)
+        if (2 * n_values(i) > largest_count) return;
+    set_sizes_.resize(n_samples_);
+    for (std::int64_t i = 0; i < n_samples_; ++i) set_sizes_[i] = static_cast<std::uint8_t>(n_values(i));
 }
 
 template <class T>

@@ -50,6 +50,12 @@ struct Data {
         std::normal_distribution<double> normal(0.0, 1.0 / std::sqrt(d));
         for (T& value : values) value = random() % 3 ? static_cast<T>(normal(random)) : T(0);
     }
+    // Sets: this share of the values is `value`, the others are zero.
+    Data(int n_samples, int n_features, double share, T value, unsigned seed) : Data(n_samples, n_features, seed) {
+        std::mt19937 random(seed);
+        std::bernoulli_distribution present(share);
+        for (T& entry : values) entry = present(random) ? value : T(0);
+    }
     const T* row(int i) const { return values.data() + std::size_t(i) * d; }
 
     Samples<T> samples(Storage storage) const {

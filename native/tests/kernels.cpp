@@ -9,8 +9,8 @@ namespace tests {
 namespace {
 
 template <class T>
-void test_tile(const Kernel& kernel, Storage storage, int n, int d) {
-    const Data<T> data(n, d, 17 * n + d);
+void test_tile(const Kernel& kernel, Storage storage, const Data<T>& data) {
+    const int n = data.n, d = data.d;
     Gram<T> gram(kernel, data.samples(storage), {0, n}, 0);
     std::vector<std::int32_t> members(n);
     std::iota(members.rbegin(), members.rend(), 0);  // backwards, so that member and sample differ
@@ -63,8 +63,42 @@ void test_arithmetic() {
                 for (int n : {1, 63, 64, 65, 130})
                     run(std::string("kernel ") + name + ", " + name_of<T>() + ", " + name_of(storage) + ", " + std::to_string(n) +
                             " x " + std::to_string(d),
-                        [&] { test_tile<T>(kernel, storage, n, d); });
+                        [&] { test_tile(kernel, storage, Data<T>(n, d, 17 * n + d)); });
         }
+}
+
+// Sums over the kernel values of sets with sets, and with samples that are not sets of the same value.
+template <class T>
+void test_sums_of_sets(const Kernel& kernel, const Data<T>& support, const Data<T>& queries) {
+    const std::vector<double> weights(support.n, 1.0);
+    std::vector<double> sums(queries.n);
+    weighted_sums(kernel, support.samples(Storage::csr32), queries.samples(Storage::csr32), weights.data(), 1, {support.n},
+                  sums.data());
+    for (int j = 0; j < queries.n; ++j) {
+        double expected = 0.0;
+        for (int i = 0; i < support.n; ++i) expected += plain_kernel(kernel, support.row(i), queries.row(j), support.d);
+        CHECK(close(sums[j], expected, support.n * tolerance<T>(kernel) * std::max(1.0, std::abs(expected) / support.n)));
+    }
+}
+
+template <class T>
+void test_sets() {
+    const T value = T(0.15);
+    for (const auto& [name, kernel] : kernels()) {
+        if (!offered(kernel, Storage::csr32)) continue;
+        for (double share : {0.02, 0.2, 0.5})  // sets of 2, 20 and 50 features
+            for (int n : {1, 63, 511, 513, 600})
+                run(std::string("sets, ") + name + ", " + name_of<T>() + ", " + std::to_string(n),
+                    [&] { test_tile(kernel, Storage::csr64, Data<T>(n, 100, share, value, 3 * n)); });
+        const Data<T> sets(70, 100, 0.2, value, 1);
+        run(std::string("sums of sets, ") + name + ", " + name_of<T>(), [&] {
+            test_sums_of_sets(kernel, sets, Data<T>(530, 100, 0.4, value, 2));
+            test_sums_of_sets(kernel, sets, Data<T>(530, 100, 0.4, -value, 2));
+            test_sums_of_sets(kernel, sets, Data<T>(530, 100, 0.9, value, 2));  // too large to be counted
+            test_sums_of_sets(kernel, sets, Data<T>(530, 100, 2));
+            test_sums_of_sets(kernel, Data<T>(70, 100, 0.0, value, 1), sets);
+        });
+    }
 }
 
 // The exponential function is a polynomial of the library: tested over its whole range, down to results that are nearly zero.
@@ -110,6 +144,8 @@ void test_kernels() {
                     run(std::string("pairs, ") + name + ", " + name_of(storage), [&] { test_pairs(kernel, storage, 130, d); });
     test_arithmetic<float>();
     test_arithmetic<double>();
+    test_sets<float>();
+    test_sets<double>();
     run("exponential, float", test_exponential<float>);
     run("exponential, double", test_exponential<double>);
 }

@@ -15,6 +15,7 @@
 namespace maxmargin {
 
 inline constexpr int panel_width = 64;
+inline constexpr int count_width = 512;  // sets in a panel of sets
 
 // A squared distance below this share of the squared norms is computed again, from differences. What is left then has a relative
 // error of at most about 2 (d + 3) u / near_share for d features and the unit roundoff u.
@@ -28,6 +29,14 @@ struct Loops {
     // tile[0][j] = <row, sample j> for one sparse row; place[k] is the position of feature k in the panel, -1 if it is not there.
     void (*dot_sparse)(const std::int32_t* features, const T* values, std::int64_t n_values, const std::int32_t* place,
                        const T* panel, T* tile);
+    // counts[j] = the number of features of a set that are in set j too. A panel of sets has count_width bytes for each feature,
+    // one for each set: whether the feature is in it. `place` is as for dot_sparse.
+    void (*count_common)(const std::int32_t* features, std::int64_t n_features, const std::int32_t* place,
+                         const std::uint8_t* panel, std::uint8_t* counts);
+    // counts[j] <- size + sizes[j] - 2 counts[j]: the number of features in which two sets of these sizes differ.
+    void (*count_different)(std::uint8_t size, const std::uint8_t* sizes, int n, std::uint8_t* counts);
+    // out[j] = table[counts[j]], for counts below n_table.
+    void (*look_up)(const T* table, int n_table, const std::uint8_t* counts, int n, T* out);
     // tile[r][j] <- |row r|^2 + |sample j|^2 - 2 tile[r][j]: squared distances from dot products. Returns the number of rows in
     // which an entry may be *near*, and which these are: there the products cancel until less than near_share of the norms is
     // left, which is mostly rounding. near_rows has room for one more than there are rows.

@@ -1,4 +1,6 @@
-// A set of samples in the form that the loops need: dense rows (and panels, if there are few features), or CSR.
+// A set of samples in the form that the loops need: dense rows (and panels, if there are few features), or CSR. CSR samples whose
+// stored values are all the same number are *sets* of features: their products and distances are multiples of its square, and the
+// factor is counted.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -16,6 +18,9 @@ inline constexpr int most_features_for_panels = 256;
 inline constexpr int most_features_for_differences = 12;
 // The same limit for exact sums: differences take twice the work of products, but do not cancel.
 inline constexpr int most_features_for_exact_differences = 64;
+
+// The largest number that is counted for a pair of sets, so that it fits into a byte: twice the size of the largest set.
+inline constexpr int largest_count = 126;
 
 template <class S>
 struct DenseView {
@@ -58,6 +63,14 @@ public:
     std::int64_t size() const { return n_samples_; }
     int n_features() const { return n_features_; }
     bool sparse() const { return sparse_; }
+    // Whether the samples are sets of at most largest_count / 2 features.
+    bool are_sets() const { return !set_sizes_.empty(); }
+    const std::uint8_t* set_sizes() const { return set_sizes_.data(); }
+    // Whether both are sets, of the same stored value.
+    friend bool are_alike_sets(const Samples& a, const Samples& b) {
+        return a.are_sets() && b.are_sets() && a.stored_value() == b.stored_value();
+    }
+    T stored_value() const { return values_.empty() ? T(1) : values_[0]; }  // of sets
     std::int64_t n_stored() const { return static_cast<std::int64_t>(sparse_ ? values_.size() : dense_.size()); }
 
     const T* row(std::int64_t i) const { return dense_.data() + i * n_features_; }
@@ -73,6 +86,7 @@ public:
 
 private:
     void take_norms();
+    void take_set_sizes();
     template <class I>
     void check(const I* features, std::int64_t n_values) const;
 
@@ -84,6 +98,7 @@ private:
     std::vector<std::int32_t> features_;
     std::vector<T> values_;
     std::vector<T> norms_;
+    std::vector<std::uint8_t> set_sizes_;
 };
 
 // |a_i - b_j|^2 as a sum of squared differences in float64: exact to a few units in the last place, however close the two are.

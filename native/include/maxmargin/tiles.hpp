@@ -14,19 +14,22 @@
 namespace maxmargin {
 
 inline constexpr int rows_per_tile = 24;      // rows of a panel tile; its 24 x 64 values stay in the L1 cache
+inline constexpr int rows_of_counts = 8;      // the same for a tile of sets
 inline constexpr int rows_per_product = 192;  // rows of a matrix-product tile; it stays, with its columns, in the L2 cache
 inline constexpr int columns_per_product = 512;
 
-// A panel of CSR samples that holds only the features that occur; `place` says where. Each thread keeps one, because clearing
-// `place` for many features takes longer than computing a row.
-template <class T>
+// A panel of `width` CSR samples that holds only the features that occur; `place` says where. Each thread keeps one, because
+// clearing `place` for many features takes longer than computing a row.
+template <class Value, int width>
 class SparsePanel {
 public:
     static SparsePanel& of_this_thread() {
         static thread_local SparsePanel panel;
         return panel;
     }
-    void pack(const Samples<T>& samples, std::int64_t first, int count) {
+    // `entry(x)` is what the panel holds for a stored value x.
+    template <class T, class Entry>
+    void pack(const Samples<T>& samples, std::int64_t first, int count, Entry entry) {
         for (std::int32_t k : present_) place_[k] = -1;
         present_.clear();
         if (place_.size() < static_cast<std::size_t>(samples.n_features())) place_.resize(samples.n_features(), -1);
@@ -37,19 +40,19 @@ public:
                 place_[k] = static_cast<std::int32_t>(present_.size());
                 present_.push_back(k);
             }
-        if (values_.size() < present_.size() * panel_width) values_ = Buffer<T>(2 * present_.size() * panel_width);
-        std::fill_n(values_.data(), present_.size() * panel_width, T(0));
+        if (values_.size() < present_.size() * width) values_ = Buffer<Value>(2 * present_.size() * width);
+        std::fill_n(values_.data(), present_.size() * width, Value(0));
         for (int j = 0; j < count; ++j)
             for (std::int64_t v = 0; v < samples.n_values(first + j); ++v)
-                values_[static_cast<std::int64_t>(place_[samples.features(first + j)[v]]) * panel_width + j] +=
-                    samples.values(first + j)[v];
+                values_[static_cast<std::int64_t>(place_[samples.features(first + j)[v]]) * width + j] =
+                    entry(samples.values(first + j)[v]);
     }
     const std::int32_t* place() const { return place_.data(); }
-    const T* values() const { return values_.data(); }
+    const Value* values() const { return values_.data(); }
 
 private:
     std::vector<std::int32_t> place_, present_;
-    Buffer<T> values_;
+    Buffer<Value> values_;
 };
 
 // The pairing that is computed for a kernel of dense samples: with many features, squared distances come from dot products.
@@ -90,14 +93,14 @@ void visit_panel_tiles(const Kernel& kernel, const Samples<T>& rows, const Sampl
     Failure failure;
 #pragma omp parallel num_threads(threads_for(rows.size() * (last - first)))
     {
-        SparsePanel<T>& packed = SparsePanel<T>::of_this_thread();
+        auto& packed = SparsePanel<T, panel_width>::of_this_thread();
         alignas(64) T tile[rows_per_tile * panel_width];
 #pragma omp for schedule(dynamic, 4)
         for (std::int64_t p = last_panel - 1; p >= first_panel; --p)  // those with the most rows first
             failure.guard([&] {
                 const std::int64_t from = p * panel_width;
                 const int present = static_cast<int>(std::min<std::int64_t>(panel_width, columns.size() - from));
-                if (columns.sparse()) packed.pack(columns, from, present);
+                if (columns.sparse()) packed.pack(columns, from, present, [](T x) { return x; });
                 const std::int64_t c0 = std::max(first, from), c1 = std::min(last, from + present);
                 const std::int64_t n_rows = part == Part::all ? rows.size() : from + present;
                 for (std::int64_t r = 0; r < n_rows; r += rows_per_tile) {
@@ -146,12 +149,69 @@ void visit_product_tiles(const Kernel& kernel, const Samples<T>& rows, const Sam
     failure.rethrow();
 }
 
+// The kernel values of all counts of pairs of sets.
+template <class T>
+class TableOfCounts {
+public:
+    TableOfCounts(const Kernel& kernel, const Samples<T>& rows, const Samples<T>& columns) {
+        const auto largest = [](const Samples<T>& sets) {
+            return sets.size() ? *std::max_element(sets.set_sizes(), sets.set_sizes() + sets.size()) : 0;
+        };
+        const int of_rows = largest(rows), of_columns = largest(columns);
+        size_ = 1 + (kernel.pairing() == Pairing::dot ? std::min(of_rows, of_columns) : of_rows + of_columns);
+        const T one = rows.stored_value() * rows.stored_value();
+        for (int k = 0; k < size_; ++k) values_[k] = one * static_cast<T>(k);
+        loops<T>().apply_kernel(kernel, values_, size_);
+    }
+    void look_up(const std::uint8_t* counts, int n, T* out) const { loops<T>().look_up(values_, size_, counts, n, out); }
+
+private:
+    T values_[largest_count + 1];
+    int size_;
+};
+
+template <class T, class Sink>
+void visit_count_tiles(const Kernel& kernel, const Samples<T>& rows, const Samples<T>& columns, std::int64_t first,
+                       std::int64_t last, Part part, Sink&& sink) {
+    const auto& vector_loops = loops<T>();
+    const TableOfCounts<T> table(kernel, rows, columns);
+    Failure failure;
+#pragma omp parallel num_threads(threads_for(rows.size() * (last - first)))
+    {
+        auto& packed = SparsePanel<std::uint8_t, count_width>::of_this_thread();
+        alignas(64) std::uint8_t counts[count_width];
+        alignas(64) T tile[rows_of_counts * count_width];
+#pragma omp for schedule(dynamic, 1)
+        for (std::int64_t block = (last - first - 1) / count_width; block >= 0; --block)  // those with the most rows first
+            failure.guard([&] {
+                const std::int64_t c = first + block * count_width;
+                const int width = static_cast<int>(std::min<std::int64_t>(count_width, last - c));
+                packed.pack(columns, c, width, [](T) { return std::uint8_t(1); });
+                const std::int64_t n_rows = part == Part::all ? rows.size() : c + width;
+                for (std::int64_t r = 0; r < n_rows; r += rows_of_counts) {
+                    const int height = static_cast<int>(std::min<std::int64_t>(rows_of_counts, n_rows - r));
+                    for (int a = 0; a < height; ++a) {
+                        vector_loops.count_common(rows.features(r + a), rows.n_values(r + a), packed.place(), packed.values(),
+                                                  counts);
+                        if (kernel.pairing() != Pairing::dot)
+                            vector_loops.count_different(rows.set_sizes()[r + a], columns.set_sizes() + c, width, counts);
+                        table.look_up(counts, width, tile + a * count_width);
+                    }
+                    sink(r, height, c, width, tile, count_width);
+                }
+            });
+    }
+    failure.rethrow();
+}
+
 // Walk the columns [first, last) of `columns` against all `rows`; the columns need panels unless they are sparse or have many
 // features.
 template <class T, class Sink>
 void visit_tiles(const Kernel& kernel, const Samples<T>& rows, const Samples<T>& columns, std::int64_t first, std::int64_t last,
                  Sink&& sink, Part part = Part::all, int most_for_differences = most_features_for_differences) {
-    if (columns.sparse() || columns.has_panels())
+    if (kernel.pairing() != Pairing::manhattan_distance && are_alike_sets(rows, columns))
+        visit_count_tiles(kernel, rows, columns, first, last, part, sink);
+    else if (columns.sparse() || columns.has_panels())
         visit_panel_tiles(kernel, rows, columns, first, last, part, most_for_differences, sink);
     else
         visit_product_tiles(kernel, rows, columns, first, last, part, sink);

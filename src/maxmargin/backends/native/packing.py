@@ -60,7 +60,7 @@ def suitable(kernel: Kernel, samples: Samples, may_move: bool = False) -> Sample
     there are very many. If the samples `may_move`, a point that makes more values zero may be subtracted from all of them."""
     if isinstance(samples, DenseSamples):
         point = _usual_values(kernel, may_move, samples)
-        return samples if point is None else _as_csr(samples, point)
+        return samples if point is None else _as_csr(point, samples)[0]
     if not isinstance(samples, CsrSamples):
         return samples
     n, d = samples.X.shape
@@ -73,7 +73,7 @@ def suitable_together(kernel: Kernel, *sets: Samples) -> list[Samples]:
     """Several sets of samples, all as dense rows or all as CSR, less the same point. They are CSR if all are, or become so
     because all have mostly usual values."""
     if all(isinstance(some, DenseSamples) for some in sets) and (point := _usual_values(kernel, True, *sets)) is not None:
-        sets = tuple(_as_csr(some, point) for some in sets)
+        sets = tuple(_as_csr(point, *sets))
     if kernel.name == "laplacian" or not all(isinstance(some, CsrSamples) for some in sets):
         return [some.dense() if isinstance(some, CsrSamples) else some for some in sets]
     return without_empty_columns(*sets)
@@ -98,18 +98,28 @@ def _usual_values(kernel: Kernel, may_move: bool, *sets: Samples) -> NDArray[Any
     return point if all(np.count_nonzero(some != point) < DENSE_ENOUGH * some.size for some in drawn) else None
 
 
-def _as_csr(samples: Samples, point: NDArray[Any]) -> CsrSamples:
-    """Dense samples less a point, in CSR; the differences are in float64, because they decide what a certificate proves."""
-    X = samples.X
+def _as_csr(point: NDArray[Any], *sets: Samples) -> list[Samples]:
+    """Dense samples less a point, in CSR; the differences are in float64, because they decide what a certificate proves.
+
+    Columns whose differences are mostly negative change their sign, all of them at once, which a kernel that does not notice the
+    point does not notice either: where the point is the usual value of 0/1 columns, all differences are one.
+    """
     if not point.any():
-        return CsrSamples(sp.csr_array(X), samples.index)
-    rows, columns = np.nonzero(point != X)
-    index = np.int32 if len(rows) <= np.iinfo(np.int32).max else np.int64
-    starts = np.searchsorted(rows, np.arange(len(X) + 1)).astype(index)
-    differences = X[rows, columns] - point.astype(np.float64)[columns]
-    moved = CsrSamples(sp.csr_array((differences, columns.astype(index), starts), shape=X.shape), samples.index)
-    moved.moved = True
-    return moved
+        return [CsrSamples(sp.csr_array(some.X), some.index) for some in sets]
+    moved, sums = [], np.zeros(len(point))
+    for samples in sets:
+        X = samples.X
+        rows, columns = np.nonzero(point != X)
+        index = np.int32 if len(rows) <= np.iinfo(np.int32).max else np.int64
+        starts = np.searchsorted(rows, np.arange(len(X) + 1)).astype(index)
+        differences = X[rows, columns] - point.astype(np.float64)[columns]
+        sums += np.bincount(columns, differences, len(point))
+        moved.append(CsrSamples(sp.csr_array((differences, columns.astype(index), starts), shape=X.shape), samples.index))
+    signs = np.where(sums < 0.0, -1.0, 1.0)
+    for samples in moved:
+        samples.X.data *= signs[samples.X.indices]
+        samples.moved = True
+    return list(moved)
 
 
 def without_empty_columns(*sets: Samples) -> list[Samples]:
