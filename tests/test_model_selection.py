@@ -441,17 +441,24 @@ def test_each_fit_helps_the_next(most: int, monkeypatch: pytest.MonkeyPatch) -> 
     [({}, 1e4), ({"fit_intercept": False}, 1e4), ({"kernel": "poly", "degree": 2}, 0.01), ({"multi_class": "ovr"}, 1e4)],
     ids=str,
 )
-@pytest.mark.parametrize("data", ["iris", "breast_cancer"])
+@pytest.mark.parametrize(
+    "data", ["iris", "breast_cancer", "1100 samples"]
+)  # the last are so many that claims are looked at first
 def test_chains_in_one_call_find_what_fits_one_by_one_find(
     settings: dict[str, Any], largest: float, data: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each fit of a chain that is solved in one call has a certificate of the same quality, and the same scores."""
-    X, y = IRIS if data == "iris" else load_breast_cancer(return_X_y=True)
+    sets = {
+        "iris": IRIS,
+        "breast_cancer": load_breast_cancer(return_X_y=True),
+        "1100 samples": make_classification(1100, 6, flip_y=0.1, random_state=0),
+    }
+    X, y = sets[data]
     weights = np.random.default_rng(0).uniform(0.5, 2.0, len(y))
     found, calls = {}, []
     solve_chain = native.core.solve_chain
     monkeypatch.setattr(native.core, "solve_chain", lambda *given: calls.append(len(given)) or solve_chain(*given))
-    for most in (0, 1024):
+    for most in (0, 4096):
         monkeypatch.setattr(native, "LONGEST_ROW_OF_CHAIN", most)
         search = SVCCV(
             Cs=np.geomspace(largest / 1e6, largest, 7), gammas=np.logspace(-2, 0, 3), cv=3, gap_tol=1e-5, refit=False, **settings
@@ -460,8 +467,8 @@ def test_chains_in_one_call_find_what_fits_one_by_one_find(
         assert bool(calls) == bool(most)
     for results in found.values():
         assert max(np.max(results[f"split{k}_relative_gap"]) for k in range(3)) <= 1e-5
-    np.testing.assert_allclose(found[0]["mean_test_score"], found[1024]["mean_test_score"], atol=0.02)
-    assert found[0]["mean_test_score"].max() == pytest.approx(found[1024]["mean_test_score"].max(), abs=0.005)
+    np.testing.assert_allclose(found[0]["mean_test_score"], found[4096]["mean_test_score"], atol=0.02)
+    assert found[0]["mean_test_score"].max() == pytest.approx(found[4096]["mean_test_score"].max(), abs=0.005)
 
 
 def test_nothing_is_fitted_in_the_end_if_that_is_not_wanted() -> None:

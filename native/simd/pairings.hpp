@@ -117,4 +117,19 @@ void accumulate(const T* const* tile_rows, int n_rows, int n_columns, const doub
     }
 }
 
+template <class T>
+void multiply_both_ways(const T* const* rows, int n_columns, const double* weights, const double* of_columns, double* out,
+                        double* sums) {
+    const T *a = rows[0], *b = rows[1], *c = rows[2], *d = rows[3];
+    const double wa = weights[0], wb = weights[1], wc = weights[2], wd = weights[3];
+    double sa = 0.0, sb = 0.0, sc = 0.0, sd = 0.0;
+#pragma omp simd reduction(+ : sa, sb, sc, sd)
+    for (int j = 0; j < n_columns; ++j) {
+        const double w = of_columns[j];
+        sa += w * a[j], sb += w * b[j], sc += w * c[j], sd += w * d[j];
+        out[j] += (wa * a[j] + wb * b[j]) + (wc * c[j] + wd * d[j]);
+    }
+    sums[0] += sa, sums[1] += sb, sums[2] += sc, sums[3] += sd;
+}
+
 }  // namespace maxmargin::MAXMARGIN_LEVEL

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <numeric>
 
@@ -15,11 +16,12 @@ constexpr double unit_roundoff = std::numeric_limits<double>::epsilon() / 2;
 constexpr double off_balance = 1e-14;  // a sum of duals off by less, relative to their sizes, is a rounding error
 constexpr int most_tightenings = 8;    // times that tol is lowered because the gap is too large
 constexpr long steps_at_once = 150'000;
-constexpr double rounded_entry = 0x1p-24;  // relative error of an entry in float32
-constexpr double most_rounding = 20.0;     // an error of gradients by float32 entries, in units of tol, up to which these help
-constexpr double above_rounding = 2.0;     // least violation to reach with such entries, in units of that error
-constexpr double reserve = 0.9;            // share of tol to reach with such entries, because they are rounded
-constexpr double refinement = 0.5;         // factor by which a turn with such entries has to reduce the violation
+constexpr double rounded_entry = 0x1p-24;   // relative error of an entry in float32
+constexpr double most_rounding = 20.0;      // an error of gradients by float32 entries, in units of tol, up to which these help
+constexpr double above_rounding = 2.0;      // least violation to reach with such entries, in units of that error
+constexpr double reserve = 0.9;             // share of tol to reach with such entries, because they are rounded
+constexpr double refinement = 0.5;          // factor by which a turn with such entries has to reduce the violation
+constexpr int fewest_to_look_first = 1024;  // variables from which on a certificate takes longer than a look at the claim
 // As in src/maxmargin/control.py: a tighter tolerance aims at this share of gap_tol, and no reduction is stronger than the
 // second.
 constexpr double target_share = 0.3, least_reduction = 0.01;
@@ -82,24 +84,45 @@ struct Support {
     double sum = 0.0;  // of their sizes
 };
 
+// The kernel sums at some variables, from the fewest entries: rows of these variables, rows of the support vectors, or half of
+// the rows of both.
+std::vector<double> sums_at(const Chain& chain, const std::vector<int>& at, const double* beta, const Support& support) {
+    std::vector<std::int32_t> rows(at.begin(), at.end()), both;
+    std::sort(rows.begin(), rows.end());
+    std::set_union(rows.begin(), rows.end(), support.rows.begin(), support.rows.end(), std::back_inserter(both));
+    const std::size_t fewest = std::min(rows.size(), support.rows.size());
+    std::vector<double> sums(at.size()), all(chain.size, 0.0);
+    if (both.size() < 2 * fewest) {
+        symmetric_products_from(chain.matrix, chain.stride, both, beta, chain.size, all.data());
+    } else if (rows.size() == fewest) {
+        products_from(chain.matrix, chain.stride, at.data(), static_cast<std::int64_t>(at.size()), beta, chain.size, sums.data());
+        return sums;
+    } else {
+        all = row_sums(chain, support.rows, support.weights);
+    }
+    std::transform(at.begin(), at.end(), sums.begin(), [&](int i) { return all[i]; });
+    return sums;
+}
+
+ClaimedPoint point_of(const Chain& chain, const Link& link) {
+    return {nullptr,   chain.size,    chain.linear,  link.lower, link.upper,
+            link.beta, link.gradient, chain.coupled, link.terms, link.gradient};
+}
+
 // The certificate of a point, from the matrix. The gradient of the solver counts as a claim, and is corrected where it matters.
 Proof certify(const Chain& chain, const Link& link) {
     const Support support(link.beta, chain.size);
     const double off = (chain.rounding + static_cast<double>(support.rows.size()) * unit_roundoff) * chain.largest * support.sum;
-    const ClaimedPoint point{nullptr,   chain.size,    chain.linear,  link.lower, link.upper,
-                             link.beta, link.gradient, chain.coupled, link.terms, link.gradient};
-    return prove(point, [&](const std::vector<int>& at, double* gradient, double* error) {
-        std::vector<double> sums;
-        if (at.size() < support.rows.size()) {  // rows of these variables, else rows of the support vectors
-            sums.resize(at.size());
-            const std::vector<std::int32_t> rows(at.begin(), at.end());
-            products_from(chain.matrix, chain.stride, rows.data(), static_cast<std::int64_t>(rows.size()), link.beta, chain.size,
-                          sums.data());
-        } else {
-            const std::vector<double> all = row_sums(chain, support.rows, support.weights);
-            for (int i : at) sums.push_back(all[i]);
-        }
+    return prove(point_of(chain, link), [&](const std::vector<int>& at, double* gradient, double* error) {
+        const std::vector<double> sums = sums_at(chain, at, link.beta, support);
         for (std::size_t k = 0; k < at.size(); ++k) gradient[at[k]] = sums[k] + chain.linear[at[k]], error[at[k]] = off;
+    });
+}
+
+// What a certificate would say if the gradient of the solver were exact. It proves nothing.
+Proof prove_claim(const Chain& chain, const Link& link) {
+    return prove(point_of(chain, link), [&](const std::vector<int>& at, double* gradient, double* error) {
+        for (int i : at) gradient[i] = link.gradient[i], error[i] = 0.0;
     });
 }
 
@@ -126,30 +149,46 @@ double rounding_in_float32(const Chain& chain, const double* beta) {
     return rounded_entry * chain.largest * std::sqrt(std::inner_product(beta, beta + chain.size, beta, 0.0));
 }
 
+double relative_gap(const Proof& proof) {
+    const double size = std::max(std::abs(proof.dual + proof.gap), std::abs(proof.dual));
+    return proof.gap / std::max(size, std::numeric_limits<double>::min());
+}
+
+// The tolerance to go on with at a point that is within `tol` but whose gap is too large.
+double tighter(const Chain& chain, double tol, const Proof& proof) {
+    return std::min(tol, proof.violation) *
+           std::clamp(target_share * chain.gap_tol / relative_gap(proof), least_reduction, target_share);
+}
+
 // Whether the problem was solved: its certificate has reached the tolerances. The gradient is that of the start.
 //
-// Steps are made with rounded entries first, which lead near the solution. The certificate then corrects the gradient where it
-// matters; from there on, rounding errors are in proportion to what the duals still move (iterative refinement). Only if that
-// does not help are steps made with the entries themselves.
+// Steps are made with rounded entries first, which lead near the solution. Where the gradient of the solver itself says that the
+// gap is too large, they go on. The certificate then corrects the gradient where it matters; from there on, rounding errors are
+// in proportion to what the duals still move (iterative refinement). Only if that does not help are steps made with the entries
+// themselves.
 bool solve(const Chain& chain, const Tile<double>& tile, const Tile<float>& rounded, Link& link, const Deadline& deadline) {
     double tol = chain.tol, last_violation = std::numeric_limits<double>::infinity();
-    const double off = chain.rounded ? rounding_in_float32(chain, link.beta) : 0.0;
-    bool in_float32 = chain.rounded && off <= most_rounding * tol;
+    double least = chain.rounded ? above_rounding * rounding_in_float32(chain, link.beta) : 0.0;
+    bool in_float32 = chain.rounded && least <= above_rounding * most_rounding * tol;
     for (int turn = 0; turn < most_tightenings && !deadline.passed(); ++turn) {
-        const double least = turn == 0 ? above_rounding * off : 0.0;
         const TileResult result = in_float32 ? minimise(chain, rounded, link, std::max(reserve * tol, least), deadline)
                                              : minimise(chain, tile, link, tol, deadline);
         link.steps += result.steps;
+        least = 0.0;
+        if (in_float32 && result.violation <= tol && chain.size >= fewest_to_look_first) {
+            const Proof claim = prove_claim(chain, link);
+            const double next = tighter(chain, tol, claim);
+            if (relative_gap(claim) > chain.gap_tol && reserve * next >= above_rounding * rounding_in_float32(chain, link.beta)) {
+                tol = next;
+                continue;
+            }
+        }
         link.proof = certify(chain, link);
-        const double size = std::max(std::abs(link.proof.dual + link.proof.gap), std::abs(link.proof.dual));
-        const double relative_gap = link.proof.gap / std::max(size, std::numeric_limits<double>::min());
-        if (link.proof.violation <= chain.tol && relative_gap <= chain.gap_tol) return true;
+        if (link.proof.violation <= chain.tol && relative_gap(link.proof) <= chain.gap_tol) return true;
         if (!in_float32 && result.steps == 0 && turn > 0) return false;
         in_float32 = in_float32 && link.proof.violation <= refinement * last_violation;
         last_violation = link.proof.violation;
-        if (link.proof.violation <= tol)
-            tol = std::min(tol, link.proof.violation) *
-                  std::clamp(target_share * chain.gap_tol / relative_gap, least_reduction, target_share);
+        if (link.proof.violation <= tol) tol = tighter(chain, tol, link.proof);
     }
     return false;
 }

@@ -176,6 +176,29 @@ void products_from(const double* matrix, std::int64_t stride, const std::int32_t
     }
 }
 
+void symmetric_products_from(const double* matrix, std::int64_t stride, const std::vector<std::int32_t>& rows,
+                             const double* weights, std::int64_t n_weights, double* out) {
+    constexpr std::size_t at_once = 4;
+    std::fill_n(out, n_weights, 0.0);
+    for (std::size_t a = 0; a < rows.size(); a += at_once) {
+        const std::size_t end = std::min(a + at_once, rows.size());
+        const std::int64_t shared = end - a == at_once ? rows[end - 1] + 1 : n_weights;  // from here on, columns of four rows
+        const double* starts[at_once];
+        double of_rows[at_once], sums[at_once] = {};
+        for (std::size_t b = a; b < end; ++b) {
+            const std::int64_t r = rows[b];
+            const double* row = matrix + r * stride;
+            starts[b - a] = row + shared, of_rows[b - a] = weights[r];
+            sums[b - a] = row[r] * weights[r];
+            for (std::int64_t c = r + 1; c < shared; ++c) sums[b - a] += row[c] * weights[c], out[c] += row[c] * weights[r];
+        }
+        if (shared < n_weights)
+            loops<double>().multiply_both_ways(starts, static_cast<int>(n_weights - shared), of_rows, weights + shared,
+                                               out + shared, sums);
+        for (std::size_t b = a; b < end; ++b) out[rows[b]] += sums[b - a];
+    }
+}
+
 // Columns are copied to be side by side if they are at most this share of all, and if they are met by this many rows.
 constexpr double most_to_copy = 0.85;
 constexpr std::size_t fewest_rows_for_copy = 128;

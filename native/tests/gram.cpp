@@ -114,6 +114,25 @@ void test_kept_rows(const Kernel& kernel, Storage storage, int d) {
     }
 }
 
+// Sums of a symmetric matrix from half of its entries, over rows that include all with a weight.
+void test_symmetric_products(int n, int every) {
+    const int stride = n + 3;
+    const Data<double> data(n, 4, n);
+    std::vector<double> matrix(static_cast<std::size_t>(n) * stride, 0.0), weights(n, 0.0), sums(n, -1.0);
+    for (int i = 0; i < n; ++i)
+        for (int j = 0; j < n; ++j)
+            matrix[i * stride + j] = plain_kernel({KernelKind::rbf, 0.5}, data.row(i), data.row(j), data.d);
+    std::vector<std::int32_t> rows;
+    for (int i = every - 1; i < n; i += every) rows.push_back(i);
+    for (std::size_t a = 0; a < rows.size(); a += 2) weights[rows[a]] = 0.1 * a - 1.0;
+    symmetric_products_from(matrix.data(), stride, rows, weights.data(), n, sums.data());
+    for (std::int32_t r : rows) {
+        double expected = 0.0;
+        for (int c = 0; c < n; ++c) expected += matrix[r * stride + c] * weights[c];
+        CHECK(close(sums[r], expected, 1e-12 * n));
+    }
+}
+
 void test_cache_budget() {
     CHECK(RowCache<float>(1000, {0, 400, 1000}, 4 * 600 * 7 + 100).capacity() == 7);  // a block is as wide as the widest segment
     CHECK(RowCache<float>(1000, {0, 1000}, 3999).capacity() == 0);
@@ -185,6 +204,10 @@ void test_gram() {
             run("kept rows, double, d = " + std::to_string(d), [&] { test_kept_rows<double>(kernel, storage, d); });
         }
     }
+    for (int n : {1, 4, 7, 64, 133})
+        for (int every : {1, 2, 9})
+            run("sums of a symmetric matrix, " + std::to_string(n) + ", every " + std::to_string(every),
+                [&] { test_symmetric_products(n, every); });
     run("entries computed", test_what_is_computed);
     run("cache budget", test_cache_budget);
     run("cache eviction", test_eviction);

@@ -121,6 +121,10 @@ void apply_kernel_to(const Kernel& kernel, const double* pairs, std::int64_t pai
 // out[a] = sum_c matrix[at[a]][c] weights[c]
 void products_from(const double* matrix, std::int64_t stride, const std::int32_t* at, std::int64_t n_at, const double* weights,
                    std::int64_t n_weights, double* out);
+// out[r] = sum_c matrix[r][c] weights[c] for some rows r in ascending order, among them all with a weight that is not zero. Half
+// of the entries are read, each of which stands for two, by one thread. Other places of `out` hold no sums.
+void symmetric_products_from(const double* matrix, std::int64_t stride, const std::vector<std::int32_t>& rows,
+                             const double* weights, std::int64_t n_weights, double* out);
 
 // A dual problem small enough for one tile; see TileProblem. It is solved to `tolerance`, and then polished to `polish`.
 template <class T>

@@ -46,6 +46,9 @@ struct Loops {
     void (*round)(const T* values, int size, float* out);
     // out[j] += sum_r weights[r] tile[r][j], in float64.
     void (*accumulate)(const T* const* tile_rows, int n_rows, int n_columns, const double* weights, double* out);
+    // For four rows: out[j] += sum_r weights[r] rows[r][j] and sums[r] += sum_j rows[r][j] of_columns[j], in float64.
+    void (*multiply_both_ways)(const T* const* rows, int n_columns, const double* weights, const double* of_columns, double* out,
+                               double* sums);
     // <row, w>, out += weight row and |row|^2, in float64.
     double (*dot)(const T* row, const double* w, int n_features);
     void (*add)(double weight, const T* row, double* out, int n_features);
