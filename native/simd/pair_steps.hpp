@@ -95,6 +95,8 @@ public:
     }
 
 private:
+    static constexpr std::size_t size_of_cache = 1 << 20;  // bytes: a second-level cache of today
+    static constexpr int chunks_ahead = 16;                // how early a chunk is asked for, if it is not in the cache
     static constexpr float none = 1e37f;  // the excess of a variable that may not move that way; larger than any other
 
     // The variables of one equality constraint, and in which directions they may move. Other variables may not move, so that a
@@ -237,11 +239,25 @@ private:
         return {found.value, violation, k, diagonal_[k], gradient_[k], up, down};
     }
 
-    // Call `visit(c)` for the chunks of a group that belong to a share.
+    // Call `visit(c)` for the chunks of a group that belong to a share. `row` is what it reads of the tile, which comes from
+    // memory if the tile is large: so the entries are asked for some chunks ahead.
     template <class Visit>
-    static void visit_chunks(const Group& group, const Share& share, Visit visit) {
+    void visit_chunks(const Group& group, const Share& share, const T* row, Visit visit) const {
         const auto begin = std::lower_bound(group.chunks.begin(), group.chunks.end(), share.first_chunk);
-        for (auto c = begin; c < group.chunks.end() && *c < share.end_chunk; ++c) visit(*c);
+        const auto end = std::lower_bound(begin, group.chunks.end(), share.end_chunk);
+        const auto lead = fits_into_cache ? end - begin : std::min<std::ptrdiff_t>(chunks_ahead, end - begin);
+        if (!fits_into_cache)
+            for (auto c = begin; c < begin + lead; ++c) fetch(row + *c * chunk);
+        for (auto c = begin; c < end; ++c) {
+            if (end - c > lead) fetch(row + c[lead] * chunk);
+            visit(*c);
+        }
+    }
+
+    // Always inline, because GCC takes a function that only fetches for one without effect.
+    [[gnu::always_inline]] static void fetch(const T* part_of_row) {
+        constexpr int line = 64 / static_cast<int>(sizeof(T));
+        for (int k = 0; k < chunk; k += line) __builtin_prefetch(part_of_row + k);
     }
 
     // j of each group: the largest gain of a pair with i.
@@ -258,7 +274,7 @@ private:
         const Floats lowest_excess = i.rating - Floats{}, zero{};
         LeastOfLanes least(0.0f);  // of the gains, negative
         Floats largest[sets] = {};
-        visit_chunks(group, share, [&](int c) {
+        visit_chunks(group, share, K_i, [&](int c) {
             const int at = c * chunk;
             alignas(vector_bytes) float curvature[chunk];  // negative
             curvatures_with(K_i + at, diagonal + at, i.diagonal, floor, curvature);
@@ -300,7 +316,7 @@ private:
             double* G = gradient_.data();
             const double unit_ = unit, shift = -level[g] * unit;
             LeastOfLanes least(10.0f * none);
-            visit_chunks(group, share, [&](int c) {
+            visit_chunks(group, share, b, [&](int c) {  // a was read for the choice of the pair
                 const int at = c * chunk;
                 alignas(vector_bytes) float excess[chunk];
                 move_chunk(G + at, a + at, b + at, c <= moved ? 0.0 : t, unit_, shift, excess);
@@ -354,7 +370,7 @@ private:
         Group& group = groups[0];
         LeastOfLanes least(0.0f);  // of the gains, negative
         Floats largest{};
-        visit_chunks(group, all(), [&](int c) {
+        visit_chunks(group, all(), a, [&](int c) {
             const int at = c * chunk;
             alignas(vector_bytes) float slope[chunk], curvature[chunk];
             slide_chunk(gradient_.data() + at, a + at, diagonal_.data() + at, t, unit, slope, curvature);
@@ -388,6 +404,7 @@ private:
     const int m;
     const bool coupled;
     const int padded;
+    const bool fits_into_cache = sizeof(T) * m * padded <= size_of_cache;
     HeldOutChunks<T> held_out;
     std::vector<Group> groups;  // without groups: one that is kept to no sum
     std::vector<int> moving;    // the chunks that are not held out
