@@ -12,10 +12,23 @@
 namespace maxmargin::MAXMARGIN_LEVEL {
 
 template <class T>
-constexpr Loops<T> table{pair_dense<T>, dot_sparse<T>,           count_common,    count_different,
-                         look_up<T>,    to_squared_distances<T>, apply_kernel<T>, round<T>,
-                         accumulate<T>, multiply_both_ways<T>,   dot<T>,          add<T>,
-                         square<T>,     {slope, duals},          solve_tile<T>,   solve_joint_tile<T>};
+constexpr Loops<T> table{vector_bytes >= 32,
+                         pair_dense<T>,
+                         dot_sparse<T>,
+                         count_common,
+                         count_different,
+                         look_up<T>,
+                         to_squared_distances<T>,
+                         apply_kernel<T>,
+                         round<T>,
+                         accumulate<T>,
+                         multiply_both_ways<T>,
+                         dot<T>,
+                         add<T>,
+                         square<T>,
+                         {slope, duals},
+                         solve_tile<T>,
+                         solve_joint_tile<T>};
 
 const Loops<float>& loops32() { return table<float>; }
 const Loops<double>& loops64() { return table<double>; }

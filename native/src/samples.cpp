@@ -110,17 +110,21 @@ void Samples<T>::make_panels() {
     if (has_panels() || sparse_) return;
     panels_ = Buffer<T>(padded(n_samples_) * n_features_);
 #pragma omp parallel for schedule(static) num_threads(threads_for(n_samples_* n_features_))
-    for (std::int64_t start = 0; start < n_samples_; start += panel_width) {
-        T* to = panels_.data() + start * n_features_;
-        const int filled = static_cast<int>(std::min<std::int64_t>(panel_width, n_samples_ - start));
-        if (filled < panel_width) std::fill_n(to, panel_width * n_features_, T(0));
-        constexpr int at_once = 8;  // samples, which fill a line of memory
-        for (int j = 0; j < filled; j += at_once) {
-            const int count = std::min(at_once, filled - j);
-            const T* x = row(start + j);
-            for (int k = 0; k < n_features_; ++k)
-                for (int i = 0; i < count; ++i) to[k * panel_width + j + i] = x[i * n_features_ + k];
-        }
+    for (std::int64_t p = 0; p < (n_samples_ + panel_width - 1) / panel_width; ++p)
+        write_panel(p, panels_.data() + p * panel_width * n_features_);
+}
+
+template <class T>
+void Samples<T>::write_panel(std::int64_t p, T* panel) const {
+    const std::int64_t start = p * panel_width;
+    const int filled = static_cast<int>(std::min<std::int64_t>(panel_width, n_samples_ - start));
+    if (filled < panel_width) std::fill_n(panel, panel_width * n_features_, T(0));
+    constexpr int at_once = 64 / static_cast<int>(sizeof(T));  // samples, which fill a line of memory
+    for (int j = 0; j < filled; j += at_once) {
+        const int count = std::min(at_once, filled - j);
+        const T* x = row(start + j);
+        for (int k = 0; k < n_features_; ++k)
+            for (int i = 0; i < count; ++i) panel[k * panel_width + j + i] = x[static_cast<std::ptrdiff_t>(i) * n_features_ + k];
     }
 }
 

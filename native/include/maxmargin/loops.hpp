@@ -24,6 +24,8 @@ inline constexpr T near_share = sizeof(T) == 4 ? T(1) / 4096 : T(1) / 1024;
 
 template <class T>
 struct Loops {
+    // Whether these loops multiply as fast as a BLAS library: with registers of 32 bytes or more.
+    bool multiply_fast;
     // tile[r][j] = <row r, sample j>, |row r - sample j|^2 or |row r - sample j|_1, for dense rows.
     void (*pair_dense)(Pairing, const T* rows, int n_rows, const T* panel, int n_features, T* tile);
     // tile[0][j] = <row, sample j> for one sparse row; place[k] is the position of feature k in the panel, -1 if it is not there.

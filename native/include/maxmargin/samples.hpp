@@ -81,6 +81,7 @@ public:
 
     // Panels of dense samples: panel(p) holds the samples from p * panel_width on, padded with zeros.
     void make_panels();
+    void write_panel(std::int64_t p, T* panel) const;
     bool has_panels() const { return !panels_.empty(); }
     const T* panel(std::int64_t p) const { return panels_.data() + p * panel_width * n_features_; }
 

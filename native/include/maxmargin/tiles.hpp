@@ -5,6 +5,7 @@
 #pragma once
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "maxmargin/blas.hpp"
@@ -120,29 +121,75 @@ void visit_panel_tiles(const Kernel& kernel, const Samples<T>& rows, const Sampl
     failure.rethrow();
 }
 
+// Columns of dense samples that are multiplied with many rows: as panels, which are written for the purpose, or by BLAS.
+template <class T>
+class BlockOfColumns {
+public:
+    explicit BlockOfColumns(const Samples<T>& samples)
+        : samples_(samples), depth_(samples.n_features()),
+          by_panels_(loops<T>().multiply_fast && sizeof(T) * panel_width * depth_ <= most_bytes_of_panel),
+          panels_(by_panels_ ? static_cast<std::size_t>(columns_per_product) * depth_ : 0) {}
+
+    int width_of_tiles() const { return by_panels_ ? panel_width : columns_per_product; }
+
+    // The block has the columns [first, last). Panels begin at multiples of their width.
+    void take(std::int64_t first, std::int64_t last) {
+        first_ = first, last_ = last;
+        for (std::int64_t c = first; by_panels_ && c < last; c += panel_width)
+            samples_.write_panel(c / panel_width, panels_.data() + (c - first) * depth_);
+    }
+
+    // tile = the products of some rows with the columns from c on; its width is returned.
+    int multiply(const Samples<T>& rows, std::int64_t r, int height, std::int64_t c, T* tile) const {
+        if (by_panels_) {
+            loops<T>().pair_dense(Pairing::dot, rows.row(r), height, panels_.data() + (c - first_) * depth_, depth_, tile);
+            return panel_width;
+        }
+        const int width = static_cast<int>(last_ - c);
+        blas::multiply_transposed(height, width, depth_, rows.row(r), depth_, samples_.row(c), depth_, tile, width);
+        return width;
+    }
+
+private:
+    static constexpr std::size_t most_bytes_of_panel = 1 << 20;  // it should stay in the second-level cache
+
+    const Samples<T>& samples_;
+    int depth_;
+    bool by_panels_;
+    Buffer<T> panels_;
+    std::int64_t first_ = 0, last_ = 0;
+};
+
 template <class T, class Sink>
 void visit_product_tiles(const Kernel& kernel, const Samples<T>& rows, const Samples<T>& columns, std::int64_t first,
                          std::int64_t last, Part part, Sink&& sink) {
-    const int depth = rows.n_features();
     const bool from_dots = kernel.pairing() == Pairing::squared_distance;
+    const std::int64_t start = first / panel_width * panel_width;
     Failure failure;
 #pragma omp parallel num_threads(threads_for(rows.size() * (last - first)))
     {
+        std::optional<BlockOfColumns<T>> taken;
         Buffer<T> tile;
-        failure.guard([&] { tile = Buffer<T>(static_cast<std::size_t>(rows_per_product) * columns_per_product); });
+        failure.guard([&] {
+            taken.emplace(columns);
+            tile = Buffer<T>(static_cast<std::size_t>(rows_per_product) * taken->width_of_tiles());
+        });
 #pragma omp for schedule(dynamic, 1)
-        for (std::int64_t block = (last - first - 1) / columns_per_product; block >= 0;
+        for (std::int64_t block = (last - start - 1) / columns_per_product; block >= 0;
              --block)  // those with the most rows first
             failure.guard([&] {
-                const std::int64_t c = first + block * columns_per_product;
-                const int width = static_cast<int>(std::min<std::int64_t>(columns_per_product, last - c));
-                const std::int64_t n_rows = part == Part::all ? rows.size() : c + width;
+                const std::int64_t from = start + block * columns_per_product;
+                const std::int64_t to = std::min<std::int64_t>(from + columns_per_product, last);
+                taken->take(from, to);
+                const std::int64_t n_rows = part == Part::all ? rows.size() : to;
                 for (std::int64_t r = 0; r < n_rows; r += rows_per_product) {
                     const int height = static_cast<int>(std::min<std::int64_t>(rows_per_product, n_rows - r));
-                    blas::multiply_transposed(height, width, depth, rows.row(r), depth, columns.row(c), depth, tile.data(),
-                                              width);
-                    apply_kernel_to_tile(kernel, from_dots, rows, r, height, columns, c, width, tile.data());
-                    sink(r, height, c, width, tile.data(), width);
+                    for (std::int64_t c = from; c < to; c += taken->width_of_tiles()) {
+                        const int width = taken->multiply(rows, r, height, c, tile.data());
+                        apply_kernel_to_tile(kernel, from_dots, rows, r, height, columns, c, width, tile.data());
+                        const std::int64_t c0 = std::max(first, c), c1 = std::min(to, c + width);
+                        sink(r, height, c0, static_cast<int>(c1 - c0), tile.data() + (c0 - c), width);
+                    }
                 }
             });
     }
@@ -217,7 +264,7 @@ void visit_tiles(const Kernel& kernel, const Samples<T>& rows, const Samples<T>&
         visit_product_tiles(kernel, rows, columns, first, last, part, sink);
 }
 
-// Whether to use panels instead of matrix products. The Manhattan distance has no matrix product.
+// Whether the panels of all samples are to be kept. The Manhattan distance has no matrix product.
 inline bool wants_panels(const Kernel& kernel, int n_features) {
     return n_features <= most_features_for_panels || kernel.pairing() == Pairing::manhattan_distance;
 }
