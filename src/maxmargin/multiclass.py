@@ -16,8 +16,8 @@ one row, the difference of the two, as scikit-learn has it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import combinations, pairwise
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,8 +32,7 @@ STRATEGIES = (*BINARY_STRATEGIES, JOINT_STRATEGY)
 SCORE_OF_WEIGHTLESS_CLASS = -1.0
 
 
-@dataclass(frozen=True)
-class Machine:
+class Machine(NamedTuple):
     """A binary problem: the classes (segments) it sees and the positive one among them. Or a problem of all classes, without a
     positive one."""
 
@@ -74,7 +73,7 @@ def gather_coefficients(
             coefficients[i, edges[j] : edges[j + 1]] = beta[size:]
         else:
             coefficients[index, machine.members(edges)] = beta
-    support = np.flatnonzero(coefficients.any(axis=0))
+    support = np.nonzero(coefficients.any(axis=0))[0]
     return support, coefficients.take(support, axis=1)
 
 

@@ -105,14 +105,15 @@ def primal_or_dual(
         raise ValueError(f"n_support={s!r}: must be between 0 and n_samples={N}")
     primal = Costs(F, F, (passes * N * F, passes * N * F), F)
     dual = Costs(N, s * D, (N * D, N * N * D), s * D)
+    return PrimalOrDual(primal, dual, *cheaper(N, D, F, passes))
+
+
+def cheaper(N: int, D: int, F: float, passes: int = PASSES) -> tuple[str, str]:
+    """The formulation to train, "primal" or "dual", and the reason for it."""
     if math.isinf(F):
-        choice, reason = "dual", f"infinitely many features: only the dual, with its {N} parameters, can be trained"
-    elif SAMPLES_PER_FEATURE * F > N:
-        choice, reason = "dual", f"{F:.4g} features for {N} samples: the dual has few parameters for what it learns from"
-    elif primal.training[1] >= dual.training[1]:
-        choice = "dual"
-        reason = f"{N} samples: {passes} passes over {F:.4g} features cost more than all pairs of samples at their worst"
-    else:
-        choice = "primal"
-        reason = f"{N} samples of {F:.4g} features: the primal has {F:.4g} parameters instead of {N}, and no pairs of samples"
-    return PrimalOrDual(primal, dual, choice, reason)
+        return "dual", f"infinitely many features: only the dual, with its {N} parameters, can be trained"
+    if SAMPLES_PER_FEATURE * F > N:
+        return "dual", f"{F:.4g} features for {N} samples: the dual has few parameters for what it learns from"
+    if passes * N * F >= N * N * D:
+        return "dual", f"{N} samples: {passes} passes over {F:.4g} features cost more than all pairs of samples at their worst"
+    return "primal", f"{N} samples of {F:.4g} features: the primal has {F:.4g} parameters instead of {N}, and no pairs of samples"

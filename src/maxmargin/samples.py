@@ -53,14 +53,17 @@ class Samples(ABC):
 
     def __init__(self, X: Any, index: Indices | None = None) -> None:
         self.X, self.index = X, index
-        self._norms: list[Vector] = []  # squared norms of all of X, once they are known; shared by all that are taken from it
+        # what is known of all of X, shared by all samples that are taken from it: squared norms, and the largest entry
+        self._norms: list[Vector] = []
+        self._largest: list[float] = []
 
     def __len__(self) -> int:
         return int(self.X.shape[0]) if self.index is None else len(self.index)
 
     @property
     def shape(self) -> tuple[int, ...]:
-        return (len(self), *self.X.shape[1:])
+        shape: tuple[int, ...] = self.X.shape
+        return shape if self.index is None else (len(self.index), *shape[1:])
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -81,7 +84,7 @@ class Samples(ABC):
     def within(self, X: Any) -> Self:
         """The same samples in another container."""
         same = self._copy()
-        same.X, same._norms = X, []
+        same.X, same._norms, same._largest = X, [], []
         return same
 
     def astype(self, dtype: Any) -> Self:
@@ -129,9 +132,14 @@ class Samples(ABC):
         """The variance of all entries; zero if they are the same but for rounding. With weights it is that of samples that occur
         as often as they weigh."""
 
-    @abstractmethod
     def largest_entry(self) -> float:
-        """The largest absolute value of an entry."""
+        """The largest absolute value of an entry of the container."""
+        if not self._largest:
+            self._largest.append(self._largest_entry())
+        return self._largest[0]
+
+    @abstractmethod
+    def _largest_entry(self) -> float: ...
 
     def squared_norms(self) -> Vector:
         """|x|^2 for each sample, in the arithmetic of the container: accurate to at least six digits."""
@@ -155,6 +163,8 @@ class Samples(ABC):
 
     def around(self, centre: Vector | None) -> Self:
         """The samples less `centre`, for a kernel that does not notice, or a machine that makes up for it."""
+        if centre is self.centre:
+            return self
         moved = self._copy()
         moved.centre, moved._norms = centre, []
         return moved
@@ -172,7 +182,7 @@ class DenseSamples(Samples):
         square = np.square(deviations, out=deviations).sum(axis=1)
         return variance_of_entries(linear, square, weights, rows.shape[1], self.largest_entry())
 
-    def largest_entry(self) -> float:
+    def _largest_entry(self) -> float:
         return _largest(self.X)
 
     def _squared_norms(self) -> Vector:
@@ -202,7 +212,7 @@ class CsrSamples(Samples):
         linear, square = first.sum(axis=1) - zeros * mean, second.sum(axis=1) + zeros * (mean * mean)
         return variance_of_entries(linear, square, weights, d, self.largest_entry())
 
-    def largest_entry(self) -> float:
+    def _largest_entry(self) -> float:
         return _largest(self.X.data)
 
     def _squared_norms(self) -> Vector:
@@ -247,7 +257,7 @@ class MatrixSamples(Samples):
     def variance(self, weights: Vector | None) -> float:
         raise TypeError("a precomputed kernel has no gamma that the variance of its samples could choose")
 
-    def largest_entry(self) -> float:
+    def _largest_entry(self) -> float:
         return _largest(self.X)
 
     def _squared_norms(self) -> Vector:

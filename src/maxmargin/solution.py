@@ -70,7 +70,7 @@ class Status(Enum):
     @property
     def converged(self) -> bool:
         """Whether the run reached its tolerances."""
-        return self in (Status.CONVERGED, Status.GAP_REACHED)
+        return self is Status.CONVERGED or self is Status.GAP_REACHED
 
     def __str__(self) -> str:
         return self.value

@@ -15,8 +15,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from copy import copy
-from dataclasses import dataclass, replace
-from typing import Any, Self
+from dataclasses import replace
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,8 +54,7 @@ OUT_OF_TIME = (Status.MAX_ITER, Status.MAX_SECONDS, Status.INTERRUPTED, Status.S
 SHORT_OF_CLAIM = {True: Status.STALLED, False: Status.STOPPED_BY_OPTION}  # keys: whether the solver may be continued
 
 
-@dataclass(frozen=True)
-class Outcome:
+class Outcome(NamedTuple):
     """What came of a problem over its kernel matrix: a solution and its certificate."""
 
     problem: Any
@@ -73,7 +72,7 @@ class Case(ABC):
     def moved(self, gram: Gram, control: Control) -> Self:
         """The same case over its kernel matrix on another device."""
         case = copy(self)
-        case.job, case.gram = replace(self.job, gram=gram, control=control), gram
+        case.job, case.gram = self.job._replace(gram=gram, control=control), gram
         return case
 
     @property
@@ -309,7 +308,7 @@ def _train_on_devices(choice: Choice, cases: Sequence[Case], options: SolverOpti
         control.machine = first + number
         control.steps += outcome.solution.steps
         control.report(0, outcome.proof.kkt_violation, outcome.proof.relative_gap, 1.0)
-        yield replace(outcome, gram=case.gram)
+        yield outcome._replace(gram=case.gram)
         control.machine = first + number + 1
 
 
@@ -401,7 +400,7 @@ def settle(choice: Choice, case: Case, solution: Solution) -> Outcome:
             start = solution.gradient
         elif proof.kkt_violation <= tol and stop.gap_tol is not None:
             tol = stop.tighter(tol, proof.kkt_violation, proof.relative_gap)
-        stricter = replace(case.job, gram=case.gram.in_float64(), stop=Stop(tol, stop.gap_tol))
+        stricter = case.job._replace(gram=case.gram.in_float64(), stop=Stop(tol, stop.gap_tol))
         further = go_on(stricter, solution, start)
         solution = case.tidy(further)
         gradient, proof = _prove(case, solution)
@@ -447,7 +446,7 @@ def _rescued(case: Case, ahead: Solution | None, steps: int) -> Outcome:
     if not len(support):  # the gradient at zero is known without the samples
         known = Gradient(problem.linear, 0.0, 0.0, len(problem))
         return Outcome(problem, case.gram, claim, certify(problem, claim.beta, known, lambda: 0.0))
-    part = replace(case.job, problem=problem.restrict(support), gram=case.gram.subset(support))
+    part = case.job._replace(problem=problem.restrict(support), gram=case.gram.subset(support))
     _, proof = _prove(BinaryCase(part, case.kept_levels), replace(claim, beta=own))
     terms = np.full(len(problem), np.nan)
     terms[support] = proof.gap_terms

@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -28,8 +27,7 @@ ROWS_AT_ONCE = 512
 NEVER = 1e30  # seconds: no deadline
 
 
-@dataclass(frozen=True)
-class TileResult:
+class TileResult(NamedTuple):
     """The result of solving a tile. `lowest_curvature` is the most negative pair curvature met, relative to the diagonal; `level`
     is the middle between the gradients of the variables (of the first group) that may still rise and of those that may fall."""
 

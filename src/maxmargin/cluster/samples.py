@@ -63,7 +63,7 @@ class PartitionedSamples(Samples):
         variance, least = square - left_of_mean**2, CONSTANT * self.X.largest
         return 0.0 if variance <= least * least else float(variance)
 
-    def largest_entry(self) -> float:
+    def _largest_entry(self) -> float:
         return self.X.largest
 
     def _squared_norms(self) -> Vector:

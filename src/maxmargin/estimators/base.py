@@ -67,12 +67,12 @@ class KernelMachine(ShownInNotebooks, Portable, CallbackSupportMixin, NestedPara
 
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
         """Train the machine: validate, formulate, place, solve, certify. The last three are `_train`."""
-        with validation.parameters_of(self):
+        with validation.ParametersOf(self):
             self._check_parameters()
             tree = CallbackTree(self)
             control = self._make_control(tree)
         with self._opened(X, y, sample_weight) as (X, y, sample_weight):
-            with validation.parameters_of(self):
+            with validation.ParametersOf(self):
                 samples, targets, weights = self._validate(X, y, sample_weight)
             task = self._formulate(targets, weights)
             folds = self._folds(task)
@@ -253,10 +253,11 @@ class KernelMachine(ShownInNotebooks, Portable, CallbackSupportMixin, NestedPara
         coefficients, intercepts = fitted.coefficients, fitted.intercepts
         if not (np.isfinite(coefficients).all() and np.isfinite(intercepts).all()):
             raise ValueError("The dual coefficients or intercepts are not finite: scale the features")
-        vectors = samples.take(fitted.support).vectors  # these may be lost, on a cluster
+        support = fitted.support.astype(np.int32)
+        vectors = samples.take(support).vectors  # these may be lost, on a cluster
         sparse = samples.sparse and self.kernel_.named
         self.dual_coef_ = sp.csr_matrix(coefficients) if sparse else coefficients
-        self.support_ = fitted.support.astype(np.int32)
+        self.support_ = support
         self.support_vectors_ = vectors
         self.n_support_, self.intercept_ = fitted.n_support, intercepts
         self.shape_fit_ = samples.shape

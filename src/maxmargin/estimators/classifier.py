@@ -45,7 +45,7 @@ class KernelClassifier(Classifier, ProbabilisticMachine):  # type: ignore[misc]
     def _sorted(self, labels: NDArray[np.intp], weights: Vector) -> tuple[ByClass, Vector]:
         """The training set sorted by class, and the weights of its samples times those of their classes, in that order."""
         by_class = ByClass.of(labels, len(self.classes_), self.multi_class)
-        return by_class, (weights * self.class_weight_[labels])[by_class.order]
+        return by_class, (weights * self.class_weight_.take(labels)).take(by_class.order)
 
     # --- use ------------------------------------------------------------------------------------------------------
 

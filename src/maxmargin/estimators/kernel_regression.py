@@ -135,7 +135,7 @@ class KernelRegressor(MultiOutputMixin, RegressorMixin, ShownInNotebooks, Portab
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Train the model. Ctrl-C ends the fit: the model reached so far is kept with its certificate, and Ctrl-C is raised
         again."""
-        with validation.parameters_of(self):
+        with validation.ParametersOf(self):
             self._check_parameters()
             control = Control(self.max_seconds, self.max_iter)
             samples, target, weights = self._validate(X, y, sample_weight)

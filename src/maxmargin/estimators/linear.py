@@ -439,7 +439,7 @@ class LinearSVC(Probabilities, Classifier, LinearMachine):  # type: ignore[misc]
         LinearSVC
             The fitted machines.
         """
-        with validation.parameters_of(self):
+        with validation.ParametersOf(self):
             self._check_parameters()
             bias, constant = self._bias()
         parts = self._in_parts(X, y, sample_weight, checkpoint)
@@ -450,7 +450,7 @@ class LinearSVC(Probabilities, Classifier, LinearMachine):  # type: ignore[misc]
         control = self._make_control(tasks)
         X, given = validation.samples(self, X, y, reset=True, in_any_order=True)
         self.classes_, labels = classes_and_labels(given)
-        with validation.parameters_of(self):
+        with validation.ParametersOf(self):
             problems = self._formulate(labels, validation.sample_weights(sample_weight, X), bias, constant)
         tasks.begin(len(problems), X=X, y=y, metadata={"sample_weight": sample_weight})
         results = self._train(X, problems, control, tasks)
@@ -615,7 +615,7 @@ class LinearSVR(Regressor, LinearMachine):  # type: ignore[misc]
     def fit(self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None, *, checkpoint: Any = None) -> Self:
         """Train the machine. Ctrl-C ends the fit: the model reached so far is kept with its certificate, and Ctrl-C is raised
         again. X may be chunks of rows, and ``checkpoint`` a file, as in :meth:`LinearSVC.fit`."""
-        with validation.parameters_of(self):
+        with validation.ParametersOf(self):
             validation.positive("C", self.C, hint=" and finite")
             validation.positive("epsilon", self.epsilon, zero_ok=True)
             validation.choice("loss", self.loss, SVR_LOSSES)
@@ -715,7 +715,7 @@ class LinearOneClassSVM(OutlierMixin, LinearMachine):  # type: ignore[misc]
     def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None, *, checkpoint: Any = None) -> Self:
         """Train the machine; y is ignored. Ctrl-C ends the fit, and the model reached so far is kept with its certificate. X
         may be chunks of rows, and ``checkpoint`` a file, as in :meth:`LinearSVC.fit`."""
-        with validation.parameters_of(self):
+        with validation.ParametersOf(self):
             validation.share("nu", self.nu)
             self._check_shared_parameters()
         parts = self._in_parts(X, y, sample_weight, checkpoint)

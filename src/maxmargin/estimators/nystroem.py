@@ -116,7 +116,7 @@ class Approximable(KernelMachine):
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
         if self.approximation is None:
             return super()._fit(X, y, sample_weight)
-        with validation.parameters_of(self):
+        with validation.ParametersOf(self):
             self._check_parameters()
             tree = CallbackTree(self)
             control = self._make_control(tree)

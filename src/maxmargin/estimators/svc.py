@@ -219,7 +219,9 @@ class SVC(Approximable, KernelClassifier):
         super()._check_parameters()
         validation.loss(self.loss)
         validation.choice("multi_class", self.multi_class, STRATEGIES)
-        make_options(self.solver, SolverOptions if self.solver == "auto" else SOLVERS[self.solver].options, self.solver_options)
+        if self.solver_options:
+            kind = SolverOptions if self.solver == "auto" else SOLVERS[self.solver].options
+            make_options(self.solver, kind, self.solver_options)
         validation.choice("decision_function_shape", self.decision_function_shape, ("ovo", "ovr"))
         self._check_probability()
         if self.multi_class == JOINT_STRATEGY:

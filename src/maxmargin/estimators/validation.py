@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any
 
@@ -45,14 +44,19 @@ class InvalidParameterError(ValueError, TypeError):
         return f"The {name!r} parameter of {owner} {rule}. Got {value!r} instead."
 
 
-@contextmanager
-def parameters_of(estimator: Any) -> Iterator[None]:
-    """Let an error about a parameter name the estimator."""
-    try:
-        yield
-    except InvalidParameterError as error:
-        name, value, rule, owner = error.args
-        raise InvalidParameterError(name, value, rule, owner or type(estimator).__name__) from None
+class ParametersOf:
+    """A context in which an error about a parameter names the estimator."""
+
+    def __init__(self, estimator: Any) -> None:
+        self._owner = type(estimator).__name__
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: Any) -> None:
+        if isinstance(error, InvalidParameterError):
+            name, value, rule, owner = error.args
+            raise InvalidParameterError(name, value, rule, owner or self._owner) from None
 
 
 def positive(name: str, value: Any, *, zero_ok: bool = False, infinite_ok: str | None = None, hint: str = "") -> float:
@@ -121,10 +125,11 @@ def callbacks(given: Any) -> None:
 
 def kernel_parameters(estimator: Any) -> None:
     """Check kernel, gamma or sigma, coef0 and degree; those of a kernel object too."""
-    if isinstance(estimator.kernel, Kernel):
-        _parameters_of("kernel.", estimator.kernel)
-    elif not callable(estimator.kernel):
-        choice("kernel", estimator.kernel, kernel_names(), ", a Kernel, or a callable k(A, B)")
+    kernel = estimator.kernel
+    if not isinstance(kernel, str) and isinstance(kernel, Kernel):
+        _parameters_of("kernel.", kernel)
+    elif not callable(kernel):
+        choice("kernel", kernel, kernel_names(), ", a Kernel, or a callable k(A, B)")
     _parameters_of("", estimator)
     gamma, sigma = estimator.gamma, estimator.sigma
     if sigma is not None:
@@ -147,7 +152,7 @@ def _parameters_of(prefix: str, owner: Any) -> None:
 
 
 def loss(value: Any, *, regression: bool = False) -> None:
-    if not isinstance(value, Loss):
+    if isinstance(value, str) or not isinstance(value, Loss):
         choice("loss", value, loss_names(regression=regression), ", or a Loss")
 
 
@@ -325,13 +330,24 @@ def classes_and_labels(y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.intp]]
     """The classes, at least two, and for each sample the number of its class."""
     if y.dtype.kind not in "iubU":
         check_classification_targets(y)
-    classes, labels = np.unique(y, return_inverse=True)
+    classes, labels = _counted(y) if _are_small_numbers(y) else np.unique(y, return_inverse=True)
     if len(classes) < 2:
         raise ValueError(
             f"The number of classes has to be greater than one; got {len(classes)} class "
             f"({classes.tolist()[0]!r}): a classifier needs samples of two classes at least"
         )
     return classes, labels
+
+
+def _are_small_numbers(y: NDArray[Any]) -> bool:
+    """Whether labels are whole numbers from 0 up to their count at most, so that a table has room for all of them."""
+    return bool(y.dtype.kind in "ib" and y.min(initial=0) == 0 and y.max(initial=0) <= len(y))
+
+
+def _counted(y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.intp]]:
+    """The same as `numpy.unique` with the inverse, which sorts, for labels that are small numbers."""
+    classes = np.bincount(y).nonzero()[0]
+    return classes.astype(y.dtype), classes.searchsorted(y)
 
 
 def _needs_no_conversion(X: Any) -> bool:
@@ -366,7 +382,7 @@ def _not_rows_of_numbers(X: Any) -> NDArray[Any] | None:
 def require_finite(estimator: Any, X: Any) -> None:
     values = X.data if sp.issparse(X) else X
     with np.errstate(over="ignore", invalid="ignore"):
-        if np.isfinite(values.sum()):  # one pass over the data in the usual case; a finite sum has finite terms
+        if math.isfinite(values.sum()):  # one pass over the data in the usual case; a finite sum has finite terms
             return
     flat = values.reshape(-1)
     parts = range(0, len(flat), VALUES_AT_ONCE)  # a mask of all values would be a quarter of a memory map of float32

@@ -37,14 +37,14 @@ def make_kernel(
     >>> make_kernel("poly", gamma=0.5, degree=2)
     Polynomial(degree=2, gamma=0.5, coef0=0.0)
     """
+    if isinstance(kernel, str) and kernel in KERNELS:  # before an abstract class is asked, which takes longer
+        kind, given = KERNELS[kernel], {"gamma": gamma, "coef0": coef0, "degree": degree}
+        return kind(**{field.name: given[field.name] for field in fields(kind) if field.name in given})  # type: ignore[arg-type]
     if isinstance(kernel, Kernel):
         return kernel
     if callable(kernel):
         return Custom(kernel)
-    if kernel not in KERNELS:
-        raise ValueError(f"kernel={kernel!r}: must be one of {', '.join(kernel_names())}, a Kernel, or a callable k(A, B)")
-    kind, given = KERNELS[kernel], {"gamma": gamma, "coef0": coef0, "degree": degree}
-    return kind(**{field.name: given[field.name] for field in fields(kind) if field.name in given})  # type: ignore[arg-type]
+    raise ValueError(f"kernel={kernel!r}: must be one of {', '.join(kernel_names())}, a Kernel, or a callable k(A, B)")
 
 
 def kernel_names() -> tuple[str, ...]:
@@ -65,7 +65,7 @@ def kernel_names() -> tuple[str, ...]:
     >>> kernel_names()[:3]
     ('linear', 'poly', 'rbf')
     """
-    return tuple(name for name, kind in KERNELS.items() if kind is not Custom)
+    return tuple([name for name, kind in KERNELS.items() if kind is not Custom])
 
 
 def is_precomputed(kernel: Any) -> bool:
@@ -91,4 +91,6 @@ def is_precomputed(kernel: Any) -> bool:
     >>> is_precomputed("precomputed"), is_precomputed("rbf")
     (True, False)
     """
-    return bool((kernel.name if isinstance(kernel, Kernel) else kernel) == "precomputed")
+    if isinstance(kernel, str):
+        return kernel == "precomputed"
+    return isinstance(kernel, Kernel) and kernel.name == "precomputed"

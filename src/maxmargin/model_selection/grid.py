@@ -243,7 +243,7 @@ class Grid:
                 if share < 1.0:
                     point = problem.vertex(gradient)
             if problem.violation(point, gradient) < problem.violation(np.zeros(len(problem)), problem.linear):
-                job = replace(job, start=point, known=(point, gradient))
+                job = job._replace(start=point, known=(point, gradient))
         return block_smo.solve(job)
 
     def _go_on(self, job: Job, last: Outcome) -> Solution:
@@ -252,4 +252,4 @@ class Grid:
         gram = job.gram.in_float64() if last.solution.arithmetic.startswith("float64") else job.gram
         start, r = problem.carry_over(before, beta, gradient)
         known = r * beta, problem.gradient_at_multiple(r, before, beta, gradient)
-        return block_smo.solve(replace(job, gram=gram, start=start, known=known))
+        return block_smo.solve(job._replace(gram=gram, start=start, known=known))

@@ -105,7 +105,7 @@ class Search(ShownInNotebooks, MetaEstimatorMixin, NestedParameters, BaseEstimat
         which is raised again.
         """
         template = self._template()
-        with validation.parameters_of(self):
+        with validation.ParametersOf(self):
             self._check_parameters()
             self._check_template(template)
             callbacks = [*(self.callbacks or ()), *([ProgressBar()] if self.verbose else ())]

@@ -82,24 +82,24 @@ def _record(job: Job, solution: Solution) -> bool:
 def go_on(job: Job, solution: Solution, gradient: NDArray[np.float64]) -> Solution:
     """Continue from a solution, given its recomputed gradient, with the fast solver for this kind of problem."""
     solve = crammer_singer.solve if isinstance(job.problem, CrammerSingerProblem) else block_smo.solve
-    further = solve(replace(job, start=solution.beta, known=(solution.beta, gradient)))
+    further = solve(job._replace(start=solution.beta, known=(solution.beta, gradient)))
     return replace(further, steps=solution.steps + further.steps, trace=solution.trace.followed_by(further.trace))
 
 
 def solve_as_linear(job: Job) -> Solution:
     """Solve a problem with a linear kernel by the solvers of linear machines. They take features of very different sizes better
     than pair steps do, because Newton's method does not depend on the scale of a feature."""
-    return _solve_one(Choice("linear", "", hands_over=True), replace(job, start=None), None, None)
+    return _solve_one(Choice("linear", "", hands_over=True), job._replace(start=None), None, None)
 
 
 def _solve_one(choice: Choice, job: Job, options: SolverOptions | None, order: NDArray[np.intp] | None) -> Solution:
     solver = Solver(crammer_singer.solve) if choice is JOINT else SOLVERS[choice.name]
     told = {"options": options} if options is not None and solver.takes_options else {}
     if not np.isfinite(job.stop.tol) and choice.name not in FAST_SOLVERS:
-        job = replace(job, stop=replace(job.stop, tol=FINITE_TOL))
+        job = job._replace(stop=replace(job.stop, tol=FINITE_TOL))
     if order is not None and solver.goes_by_order:
         start = None if job.start is None else job.start[order]
-        seen = replace(job, problem=job.problem.restrict(order), gram=job.gram.subset(order.astype(np.int32)), start=start)
+        seen = job._replace(problem=job.problem.restrict(order), gram=job.gram.subset(order.astype(np.int32)), start=start)
         solution, back = solver.solve(seen, **told), np.argsort(order)
         solution = replace(solution, beta=solution.beta[back], gradient=solution.gradient[back])
     else:
@@ -107,7 +107,7 @@ def _solve_one(choice: Choice, job: Job, options: SolverOptions | None, order: N
     if solution.status.converged or not choice.hands_over or job.control.ended() is not None:
         return solution
     # in float64, as the solution is: float32 entries of large features would lead away from it
-    further = go_on(replace(job, gram=job.gram.in_float64()), solution, solution.gradient)
+    further = go_on(job._replace(gram=job.gram.in_float64()), solution, solution.gradient)
     return further if further.trace.gap[-1] <= solution.trace.gap[-1] else solution
 
 

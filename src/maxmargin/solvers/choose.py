@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from maxmargin.kernels import Kernel
-from maxmargin.primal_or_dual import primal_or_dual
+from maxmargin.primal_or_dual import cheaper
 from maxmargin.solution import Solution
 from maxmargin.solvers import block_smo, lbfgs
 from maxmargin.solvers.linear import kernel_machine
@@ -70,8 +71,7 @@ SOLVERS: Mapping[str, Solver] = {
 }
 
 
-@dataclass(frozen=True)
-class Situation:
+class Situation(NamedTuple):
     """The problem that a solver is chosen for: its kernel, the name of its loss, the samples of the largest machine, whether pair
     steps are limited, and whether compiled code may run."""
 
@@ -89,8 +89,7 @@ class Situation:
         return self.kernel.feature_dimension(self.n_features)
 
 
-@dataclass(frozen=True)
-class Choice:
+class Choice(NamedTuple):
     """The solver that runs, and why; whether it hands over to the fast solver if it falls short of the tolerance; whether the
     solvers of linear machines are tried where it stalls; whether the kernel is K + 1, for an intercept that is a weight;
     whether the fast solver continues if the certificate contradicts the claim to have converged (a textbook solver that was asked
@@ -139,12 +138,10 @@ def _automatic(situation: Situation) -> Choice:
             "entry is computed; block-smo goes on where they fall short of tol"
         )
         return Choice("linear", reason, hands_over=True, continues=True)
-    advice = primal_or_dual(situation.n_samples, situation.n_features, situation.feature_dimension)
+    formulation, why = cheaper(situation.n_samples, situation.n_features, situation.feature_dimension)
     stalled = " Where it stalls, the solvers of linear machines are tried." if linear else ""
-    if advice.choice == "dual":
-        return Choice(
-            "block-smo", f"block-smo, a solver of the dual. {advice.reason}{stalled}", tries_linear=linear, continues=True
-        )
+    if formulation == "dual":
+        return Choice("block-smo", f"block-smo, a solver of the dual. {why}{stalled}", tries_linear=linear, continues=True)
     obstacle = SOLVERS["lbfgs"].obstacle(situation)
     if obstacle is None and situation.loss == "hinge":
         obstacle = "the hinge has a kink, at which it is slow"
@@ -153,5 +150,5 @@ def _automatic(situation: Situation) -> Choice:
     if obstacle is not None:
         reason = f"block-smo, a solver of the dual. Not lbfgs, a solver of the primal: {obstacle}.{stalled}"
         return Choice("block-smo", reason, tries_linear=linear, continues=True)
-    reason = f"lbfgs, a solver of the primal; block-smo goes on where it falls short of tol. {advice.reason}"
+    reason = f"lbfgs, a solver of the primal; block-smo goes on where it falls short of tol. {why}"
     return Choice("lbfgs", reason, hands_over=True, continues=True)

@@ -260,7 +260,7 @@ def _separate(job: Job, course: Course, options: Options) -> Solution:
         return course.solution(descent.point, descent.gradient, descent.status)
     towards = replace(problem, linear=-np.asarray(features @ descent.weights[:-1]))
     near = Stop(PROJECTION_TOLERANCE * max(float(np.abs(towards.linear).max()), 1.0))
-    point, separates = canonical(problem, features, block_smo.solve(replace(job, problem=towards, stop=near, start=None)).beta)
+    point, separates = canonical(problem, features, block_smo.solve(job._replace(problem=towards, stop=near, start=None)).beta)
     ending = Status.STOPPED_BY_OPTION if descent.iterations >= options.max_iterations else Status.STALLED
     status = course.ended(point, gradient_at(problem, features, point))
     return course.solution(point, gradient_at(problem, features, point), status or (Status.SEPARATES if separates else ending))

@@ -27,7 +27,7 @@ class ByClass:
     @classmethod
     def of(cls, labels: NDArray[np.intp], n_classes: int, strategy: str) -> ByClass:
         edges = (0, *accumulate(np.bincount(labels, minlength=n_classes).tolist()))
-        return cls(np.argsort(labels, kind="stable"), edges, machines(n_classes, strategy))
+        return cls(labels.argsort(kind="stable"), edges, machines(n_classes, strategy))
 
     @property
     def labels(self) -> NDArray[np.intp]:
@@ -50,13 +50,18 @@ class ByClass:
     def ends(self) -> list[int]:
         """Where each machine ends in `joined`."""
         sizes = [last - first for first, last in pairwise(self.edges)]
-        return list(accumulate(sum(sizes[c] for c in machine.classes) for machine in self.plan))
+        return list(accumulate([sum([sizes[c] for c in machine.classes]) for machine in self.plan]))
 
     @property
     def signs(self) -> Vector:
         """Of each member of `joined`, whether it is positive: 1 or -1."""
-        signs = [1.0 if c == machine.positive else -1.0 for machine in self.plan for c in machine.classes]
-        return np.repeat(signs, [self.edges[c + 1] - self.edges[c] for machine in self.plan for c in machine.classes])
+        signs, end = np.full(self.ends[-1], -1.0), 0
+        for machine in self.plan:
+            for c in machine.classes:
+                start, end = end, end + self.edges[c + 1] - self.edges[c]
+                if c == machine.positive:
+                    signs[start:end] = 1.0
+        return signs
 
     @property
     def orders(self) -> list[NDArray[np.intp]]:
@@ -65,7 +70,7 @@ class ByClass:
 
     def count(self, some: NDArray[np.integer]) -> NDArray[np.int32]:
         """How many of some positions, in ascending order, each class has."""
-        before = np.searchsorted(some, self.edges)
+        before = some.searchsorted(self.edges)
         return (before[1:] - before[:-1]).astype(np.int32)
 
     def machines(self) -> Iterator[tuple[Machine, NDArray[np.int32]]]:

@@ -134,7 +134,7 @@ class ClassificationTask(Task):
     @cached_property
     def problems(self) -> list[DualProblem]:  # type: ignore[override]
         by_class = self.by_class
-        return self.machine.pose_each(by_class.signs, self.weights[by_class.joined], by_class.ends)
+        return self.machine.pose_each(by_class.signs, self.weights.take(by_class.joined), by_class.ends)
 
     def parts(self, gram: Gram) -> list[Gram]:
         return self.by_class.parts(gram)
@@ -194,8 +194,7 @@ def _scaled(one: Outcome, scale: float) -> tuple[Vector, float]:
 
 def in_order_of_samples(proofs: Sequence[Certificate], by_class: ByClass) -> Certificate:
     """The certificate of all machines, with its gap terms in the order of the training samples."""
-    n = len(by_class.order)
-    terms = np.zeros((len(proofs), n))
-    row_starts = np.repeat(np.arange(0, terms.size, n), [len(proof.gap_terms) for proof in proofs])
-    terms.reshape(-1)[row_starts + by_class.order[by_class.joined]] = np.concatenate([proof.gap_terms for proof in proofs])
+    terms = np.zeros((len(proofs), len(by_class.order)))
+    for own, members, proof in zip(terms, by_class.members, proofs, strict=True):
+        own[by_class.order.take(members)] = proof.gap_terms
     return replace(proofs[0], gap_terms=terms[0]) if len(proofs) == 1 else combine(proofs, terms)

@@ -105,7 +105,7 @@ class DeviceSamples(DenseSamples):
         linear, square = torch.cat(sums, dim=1).cpu().numpy()
         return variance_of_entries(linear, square, weights, d, self.largest_entry())
 
-    def largest_entry(self) -> float:
+    def _largest_entry(self) -> float:
         return max(float(some.abs().max()) for some in _parts(self.X.tensor)) if len(self.X) else 0.0
 
     def _squared_norms(self) -> Vector:

@@ -34,7 +34,7 @@ from maxmargin.gram import (
 )
 from maxmargin.kernels import FEW_FEATURES, Kernel, NamedKernel, Precomputed
 from maxmargin.rounding import UNIT_ROUNDOFF
-from maxmargin.samples import CsrSamples, MatrixSamples, Samples
+from maxmargin.samples import MatrixSamples, Samples
 
 #: A kernel entry of at most this many multiplications is computed again in less time than it takes to write it to fresh memory
 #: and read it back: rows are not kept.
@@ -67,7 +67,7 @@ class _ForProofs:
     @property
     def additions(self) -> int:
         """Additions whose rounding errors add up in a sum."""
-        few = isinstance(self._samples, CsrSamples) or self._samples.shape[1] <= MOST_FOR_PANELS
+        few = self._samples.sparse or self._samples.shape[1] <= MOST_FOR_PANELS
         return ADDITIONS_OF_PANELS if few or self._kernel.name == "laplacian" else ADDITIONS_OF_PRODUCTS
 
     @cached_property
@@ -93,6 +93,7 @@ class NativeGram(Gram):
     ) -> None:
         self.kernel, self._packed, self.dtype = kernel, samples, np.dtype(dtype)
         self.for_proofs = _ForProofs(kernel, samples)
+        self._rows_of: dict[tuple[tuple[int, ...], ...], Indices] = {}  # what `rows_of` has found, for all restrictions
         self._budget = cache_bytes
         self._edges = segments
         self._chosen = tuple(range(len(segments) - 1))
@@ -198,7 +199,7 @@ class NativeGram(Gram):
         for name in ("_diagonal", "samples"):
             vars(part).pop(name, None)
         part._packed, part.compiled = self._packed.take(rows), self.compiled.subset(rows)
-        part.for_proofs = _ForProofs(self.kernel, part._packed)
+        part.for_proofs, part._rows_of = _ForProofs(self.kernel, part._packed), {}
         part._edges, part._chosen, part._members, part._size = (0, len(rows)), (0,), None, len(rows)
         return part
 
@@ -211,7 +212,7 @@ class NativeGram(Gram):
         vars(part).update(vars(self), compiled=self.compiled)
         for name in ("samples", "_members"):
             vars(part).pop(name, None)
-        part._chosen, part._size = segments, sum(self._edges[s + 1] - self._edges[s] for s in segments)
+        part._chosen, part._size = segments, sum([self._edges[s + 1] - self._edges[s] for s in segments])
         return part
 
     def in_float64(self) -> Gram:
@@ -228,9 +229,12 @@ class NativeGram(Gram):
 
 def rows_of(parts: Sequence[NativeGram]) -> Indices:
     """The rows of the compiled matrix that belong to the variables of some parts of it, one part after the other."""
-    edges = parts[0]._edges
-    everything = np.arange(edges[-1], dtype=np.int32)
-    return np.concatenate([everything[edges[s] : edges[s + 1]] for part in parts for s in part._chosen])
+    found, chosen = parts[0]._rows_of, tuple([part._chosen for part in parts])
+    if chosen not in found:
+        edges = parts[0]._edges
+        everything = np.arange(edges[-1], dtype=np.int32)
+        found[chosen] = np.concatenate([everything[edges[s] : edges[s + 1]] for own in chosen for s in own])
+    return found[chosen]
 
 
 class MatrixGram(Gram):
@@ -359,7 +363,7 @@ def _padded(n: int, dtype: np.dtype[Any]) -> NDArray[Any]:
 
 def _entry_cost(samples: Samples) -> float:
     """The cost of a kernel entry, in multiplications of dense samples."""
-    if not isinstance(samples, CsrSamples):
+    if not samples.sparse:
         return float(samples.X.shape[1])
     n_values, n_samples = int(samples.X.nnz), int(samples.X.shape[0])
     return SPARSE_COST * n_values / max(1, n_samples)

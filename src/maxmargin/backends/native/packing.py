@@ -140,7 +140,7 @@ def pack(samples: Samples, dtype: np.dtype[Any], centre: Vector | None = None) -
     """A compiled copy of the samples, in their order, less `centre`."""
     kind = core.Samples32 if dtype == np.float32 else core.Samples64
     X = samples.X
-    if isinstance(samples, CsrSamples):
+    if samples.sparse:
         return kind.from_csr(*csr_arrays(X), X.shape[1], samples.index)
     return kind.from_dense(np.ascontiguousarray(X), NOTHING if centre is None else centre, samples.index)
 

@@ -67,13 +67,13 @@ def make_loss(loss: str | Loss) -> Loss:
     >>> make_loss("huber_hinge")
     HuberHinge(delta=0.5)
     """
+    if isinstance(loss, str) and loss in _LOSSES:  # before an abstract class is asked, which takes longer
+        return _LOSSES[loss]()
     if isinstance(loss, Loss):
         return loss
-    if loss not in _LOSSES:
-        raise ValueError(f"loss={loss!r}: must be a Loss, or one of {', '.join(_LOSSES)}")
-    return _LOSSES[loss]()
+    raise ValueError(f"loss={loss!r}: must be a Loss, or one of {', '.join(_LOSSES)}")
 
 
 def names(*, regression: bool) -> list[str]:
     """The names of all losses of a classifier or of a regression."""
-    return list(dict.fromkeys(kind.regression_name if regression else kind.name for kind in _LOSSES.values()))
+    return list(dict.fromkeys([kind.regression_name if regression else kind.name for kind in _LOSSES.values()]))

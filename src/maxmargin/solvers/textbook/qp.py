@@ -20,7 +20,7 @@ add up to a contradiction, with that ray as multipliers. An interior-point solve
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -52,7 +52,7 @@ class Options(SolverOptions):
 
 def solve(job: Job, options: Options = Options()) -> Solution:
     """Minimise over the kernel matrix or its features. An interior-point method has no use for a start."""
-    problem, gram, course = job.problem, job.gram, Course(replace(job, start=None))
+    problem, gram, course = job.problem, job.gram, Course(job._replace(start=None))
     programme: _DualProgramme | _PrimalProgramme
     programme = _PrimalProgramme(problem, gram) if options.form == "primal" else _DualProgramme(problem, gram)
     beta = course.begin()
