@@ -121,13 +121,14 @@ void visit_panel_tiles(const Kernel& kernel, const Samples<T>& rows, const Sampl
     failure.rethrow();
 }
 
-// Columns of dense samples that are multiplied with many rows: as panels, which are written for the purpose, or by BLAS.
+// Columns of dense samples that are multiplied with some rows: as panels, which are written for the purpose, or by BLAS.
 template <class T>
 class BlockOfColumns {
 public:
-    explicit BlockOfColumns(const Samples<T>& samples)
+    BlockOfColumns(const Samples<T>& samples, std::int64_t n_rows)
         : samples_(samples), depth_(samples.n_features()),
-          by_panels_(loops<T>().multiply_fast && sizeof(T) * panel_width * depth_ <= most_bytes_of_panel),
+          by_panels_(loops<T>().multiply_fast && n_rows >= fewest_rows_for_panels &&
+                     sizeof(T) * panel_width * depth_ <= most_bytes_of_panel),
           panels_(by_panels_ ? static_cast<std::size_t>(columns_per_product) * depth_ : 0) {}
 
     int width_of_tiles() const { return by_panels_ ? panel_width : columns_per_product; }
@@ -151,6 +152,7 @@ public:
     }
 
 private:
+    static constexpr std::int64_t fewest_rows_for_panels = 16;   // fewer take less time than writing the panels
     static constexpr std::size_t most_bytes_of_panel = 1 << 20;  // it should stay in the second-level cache
 
     const Samples<T>& samples_;
@@ -171,7 +173,7 @@ void visit_product_tiles(const Kernel& kernel, const Samples<T>& rows, const Sam
         std::optional<BlockOfColumns<T>> taken;
         Buffer<T> tile;
         failure.guard([&] {
-            taken.emplace(columns);
+            taken.emplace(columns, rows.size());
             tile = Buffer<T>(static_cast<std::size_t>(rows_per_product) * taken->width_of_tiles());
         });
 #pragma omp for schedule(dynamic, 1)
