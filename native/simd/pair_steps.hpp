@@ -97,7 +97,9 @@ public:
 private:
     static constexpr std::size_t size_of_cache = 1 << 20;  // bytes: a second-level cache of today
     static constexpr int chunks_ahead = 16;                // how early a chunk is asked for, if it is not in the cache
-    static constexpr float none = 1e37f;  // the excess of a variable that may not move that way; larger than any other
+    // The excess of a variable that may not move that way; larger than any other, unless the problem has no minimum and gradients
+    // grow beyond float32. What is found is therefore looked at once more before it is moved.
+    static constexpr float none = 1e37f;
 
     // The variables of one equality constraint, and in which directions they may move. Other variables may not move, so that a
     // chunk with variables of two groups can be scanned for either group.
@@ -293,7 +295,8 @@ private:
         const Found best = least.found();
         for (int s = 1; s < sets; ++s) largest[0] = larger_of(largest[0], largest[s]);
         const float violation = largest_lane(largest[0]);
-        return best.value < 0.0f ? offer_of(best, violation) : Offer{none, violation};
+        const bool falls = best.value < 0.0f && group.may_fall[best.place] == 0.0f;
+        return falls ? offer_of(best, violation) : Offer{none, violation};
     }
 
     static void curvatures_with(const T* K_i, const T* diagonal, T own, float floor, float* curvature) {
@@ -333,7 +336,7 @@ private:
                 moved = std::max(moved, c);
             });
             const Found lowest_one = least.found();
-            if (lowest_one.value < 0.5f * none) found.of[g] = offer_of(lowest_one);
+            if (lowest_one.value < 0.5f * none && may_rise[lowest_one.place] == 0.0f) found.of[g] = offer_of(lowest_one);
         }
         return found;
     }
@@ -387,7 +390,8 @@ private:
         });
         const Found best = least.found();
         const float violation = largest_lane(largest);
-        return best.value < 0.0f ? offer_of(best, violation) : Offer{none, violation};
+        const bool moves = best.value < 0.0f && (group.may_rise[best.place] == 0.0f || group.may_fall[best.place] == 0.0f);
+        return moves ? offer_of(best, violation) : Offer{none, violation};
     }
 
     static void slide_chunk(double* G, const T* a, const T* diagonal, double t, double unit, float* slope, float* curvature) {

@@ -279,6 +279,24 @@ void test_indefinite() {
     problem.check_feasible();
 }
 
+// A problem without a minimum: the variables grow until float32 cannot hold what is compared, and none but them is moved.
+template <class T>
+void test_unbounded(Groups groups) {
+    for (int m : {2, 3, 10, 64, 100}) {
+        Problem<T> problem(m, groups, Box::half_line, 1.0, 0.0, 8);
+        for (int k = 0; k < m; ++k) {
+            const bool positive = k % 2 == 0;
+            std::fill_n(problem.K.row(k), m, T(0));
+            problem.K.row(k)[k] = positive ? T(-4.3) : T(1.1);
+            problem.gradient[k] = problem.linear[k] = positive ? -1.0 : 1.0;
+            problem.lower[k] = positive ? 0.0 : -std::numeric_limits<double>::infinity();
+            problem.upper[k] = positive ? std::numeric_limits<double>::infinity() : 0.0;
+        }
+        problem.solve(1e-3, 10'000);
+        for (int k = 0; k < m; ++k) CHECK(problem.lower[k] <= problem.beta[k] && problem.beta[k] <= problem.upper[k]);
+    }
+}
+
 // A large tile is shared by a crew: the solution has the same bits for any number of threads.
 template <class T>
 void test_threads(Groups groups) {
@@ -384,6 +402,8 @@ void test_arithmetic() {
     run("two groups and one, " + arithmetic, test_two_groups_are_one_with_more_constraints<T>);
     run("inner solve of twins, " + arithmetic, test_twins<T>);
     run("inner solve, indefinite, " + arithmetic, test_indefinite<T>);
+    for (Groups groups : {Groups::none, Groups::one})
+        run("inner solve, unbounded, " + arithmetic + ", " + words(groups), [=] { test_unbounded<T>(groups); });
     for (bool shifted : {true, false}) run("side by side, " + arithmetic, [&] { test_side_by_side<T>(shifted); });
 }
 
