@@ -13,6 +13,7 @@
 #include "linear.hpp"
 #include "maxmargin/blas.hpp"
 #include "maxmargin/chain.hpp"
+#include "maxmargin/differences.hpp"
 #include "maxmargin/exact_sums.hpp"
 #include "maxmargin/gram.hpp"
 #include "maxmargin/linear_sums.hpp"
@@ -114,6 +115,29 @@ void bind_csr(nb::class_<Samples<T>>& samples) {
             return Samples<T>(csr_view(starts, features, values, n_features), order_of(order));
         },
         nb::arg().noconvert(), nb::arg().noconvert(), nb::arg().noconvert(), nb::arg(), nb::arg().none());
+}
+
+template <class S>
+void bind_count_differences(nb::module_& module) {
+    module.def(
+        "count_differences",
+        [](Matrix<const S> X, Vector<const double> point, Vector<std::int64_t> ends, Vector<std::int64_t> excess) {
+            nb::gil_scoped_release release;
+            count_differences(dense_view(X), point.data(), ends.data(), excess.data());
+        },
+        nb::arg().noconvert(), nb::arg(), nb::arg(), nb::arg());
+}
+
+template <class S, class V, class I>
+void bind_take_differences(nb::module_& module) {
+    module.def(
+        "take_differences",
+        [](Matrix<const S> X, Vector<const double> point, Vector<const double> signs, Vector<const I> starts, Vector<I> features,
+           Vector<V> values) {
+            nb::gil_scoped_release release;
+            take_differences(dense_view(X), point.data(), signs.data(), starts.data(), features.data(), values.data());
+        },
+        nb::arg().noconvert(), nb::arg(), nb::arg(), nb::arg().noconvert(), nb::arg().noconvert(), nb::arg().noconvert());
 }
 
 // w, offsets, sums and sizes, as defined in linear_sums.hpp
@@ -341,10 +365,9 @@ NB_MODULE(_native, module) {
                    apply_kernel_to(kernel, pairs.data(), pairs.stride(0), pairs.shape(0), pairs.shape(1), matrix.data(),
                                    rounded.data(), matrix.stride(0));
                });
-    module.def("exact_sums", [](const Kernel& kernel, const Samples<double>& support, Samples<double>& queries,
+    module.def("exact_sums", [](const Kernel& kernel, Samples<double>& support, Samples<double>& queries,
                                 Rows<const double> weights, Rows<double> sums) {
         nb::gil_scoped_release release;
-        if (wants_panels(kernel, queries.n_features())) queries.make_panels();
         exact_sums(kernel, support, queries, weights.data(), static_cast<int>(weights.shape(0)), sums.data());
     });
     // a row of the boxes, of beta, of the gradients and of the terms for each problem
@@ -414,6 +437,14 @@ NB_MODULE(_native, module) {
     module.def("use_threads", &omp_set_num_threads);  // of the calling thread
     bind<float>(module, "Samples32", "Gram32", "Tile32");
     bind<double>(module, "Samples64", "Gram64", "Tile64");
+    bind_count_differences<float>(module);
+    bind_count_differences<double>(module);
+    bind_take_differences<float, float, std::int32_t>(module);
+    bind_take_differences<float, float, std::int64_t>(module);
+    bind_take_differences<float, double, std::int32_t>(module);
+    bind_take_differences<float, double, std::int64_t>(module);
+    bind_take_differences<double, double, std::int32_t>(module);
+    bind_take_differences<double, double, std::int64_t>(module);
     bind_linear_sums<float>(module);
     bind_linear_sums<double>(module);
     bind_sparse_linear_sums<float, std::int32_t>(module);

@@ -132,4 +132,17 @@ void multiply_both_ways(const T* const* rows, int n_columns, const double* weigh
     sums[0] += sa, sums[1] += sb, sums[2] += sc, sums[3] += sd;
 }
 
+template <class T>
+void weigh_rows(const T* tile, int n_rows, int n_columns, int stride, const double* weights, double* sums) {
+    for (int r = 0; r < n_rows; ++r, tile += stride) {
+        double parts[8] = {};
+        int j = 0;
+        for (; j + 8 <= n_columns; j += 8)
+#pragma omp simd
+            for (int k = 0; k < 8; ++k) parts[k] += weights[j + k] * tile[j + k];
+        for (int k = 0; j + k < n_columns; ++k) parts[k] += weights[j + k] * tile[j + k];
+        sums[r] = ((parts[0] + parts[1]) + (parts[2] + parts[3])) + ((parts[4] + parts[5]) + (parts[6] + parts[7]));
+    }
+}
+
 }  // namespace maxmargin::MAXMARGIN_LEVEL

@@ -1,7 +1,5 @@
 #include "maxmargin/pace.hpp"
 
-#include <omp.h>
-
 #include <algorithm>
 #include <atomic>
 #include <bit>
@@ -20,7 +18,7 @@ std::atomic<int> last_best[32];
 }  // namespace
 
 Pace::Pace(int n_variables) : sizes_{1}, interval_(first_interval), left_(first_interval) {
-    if (n_variables >= fewest_variables && !omp_in_parallel())
+    if (n_variables >= fewest_variables)
         for (int n = n_threads(), size = 1; size < n;) sizes_.push_back(size = std::min(2 * size, n));
     if (!has_choice()) return;
     seconds_.assign(sizes_.size(), unknown);

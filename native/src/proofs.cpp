@@ -143,9 +143,8 @@ public:
     void operator()(const std::vector<int>& at, double* values, double* error) const {
         std::vector<std::int32_t> members(at.size());
         for (std::size_t k = 0; k < at.size(); ++k) members[k] = point_.members[at[k]];
-        const Samples<double> support(samples_, rows_.data(), static_cast<std::int64_t>(rows_.size()));
+        Samples<double> support(samples_, rows_.data(), static_cast<std::int64_t>(rows_.size()));
         Samples<double> queries(samples_, members.data(), static_cast<std::int64_t>(members.size()));
-        if (wants_panels(kernel_, samples_.n_features())) queries.make_panels();
         std::vector<double> sums(at.size());
         exact_sums(kernel_, support, queries, weights_.data(), 1, sums.data());
         const double total = weighted(nullptr, 1.0), sizes = weighted(errors_.sizes, 1.0);

@@ -16,6 +16,7 @@ template <class T>
 template <class S>
 Samples<T>::Samples(const DenseView<S>& view, const double* centre, Order order)
     : n_samples_(order.size(view.n_samples)), n_features_(view.n_features), dense_(n_samples_ * view.n_features) {
+#pragma omp parallel for schedule(static) num_threads(threads_for(n_samples_* n_features_))
     for (std::int64_t i = 0; i < n_samples_; ++i) {
         const S* from = view.values + order.row(i) * view.row_stride;
         T* to = dense_.data() + i * n_features_;
@@ -36,12 +37,16 @@ Samples<T>::Samples(const CsrView<S, I>& view, Order order)
         starts_[i + 1] = starts_[i] + (view.starts[order.row(i) + 1] - view.starts[order.row(i)]);
     features_.resize(starts_[n_samples_]);
     values_.resize(starts_[n_samples_]);
-    for (std::int64_t i = 0; i < n_samples_; ++i) {
-        const I first = view.starts[order.row(i)];
-        check(view.features + first, n_values(i));
-        std::copy_n(view.features + first, n_values(i), features_.data() + starts_[i]);
-        std::copy_n(view.values + first, n_values(i), values_.data() + starts_[i]);
-    }
+    Failure failure;
+#pragma omp parallel for schedule(static) num_threads(threads_for(starts_[n_samples_]))
+    for (std::int64_t i = 0; i < n_samples_; ++i)
+        failure.guard([&] {
+            const I first = view.starts[order.row(i)];
+            check(view.features + first, n_values(i));
+            std::copy_n(view.features + first, n_values(i), features_.data() + starts_[i]);
+            std::copy_n(view.values + first, n_values(i), values_.data() + starts_[i]);
+        });
+    failure.rethrow();
     take_norms();
     take_set_sizes();
 }
@@ -74,6 +79,7 @@ Samples<T>::Samples(const Samples& all, const std::int32_t* ids, std::int64_t n_
     for (std::int64_t a = 0; a < n_ids; ++a) starts_[a + 1] = starts_[a] + all.n_values(ids[a]);
     features_.resize(starts_[n_ids]);
     values_.resize(starts_[n_ids]);
+#pragma omp parallel for schedule(static) num_threads(threads_for(starts_[n_ids]))
     for (std::int64_t a = 0; a < n_ids; ++a) {
         std::copy_n(all.features(ids[a]), all.n_values(ids[a]), features_.data() + starts_[a]);
         std::copy_n(all.values(ids[a]), all.n_values(ids[a]), values_.data() + starts_[a]);
@@ -83,6 +89,7 @@ Samples<T>::Samples(const Samples& all, const std::int32_t* ids, std::int64_t n_
 template <class T>
 void Samples<T>::take_norms() {
     norms_.assign(padded(n_samples_), T(0));
+#pragma omp parallel for schedule(static) num_threads(threads_for(n_stored()))
     for (std::int64_t i = 0; i < n_samples_; ++i) {
         const T* x = sparse_ ? values(i) : row(i);
         const std::int64_t length = sparse_ ? n_values(i) : n_features_;

@@ -13,7 +13,7 @@ bool forked = false;
 
 }  // namespace
 
-int n_threads() { return forked ? 1 : omp_get_max_threads(); }
+int n_threads() { return forked || omp_in_parallel() ? 1 : omp_get_max_threads(); }
 
 void run_side_by_side(int size, void (*body)(void*, int, int), void* context) {
     if (size <= 1 || omp_in_parallel()) return body(context, 0, 1);

@@ -31,5 +31,6 @@ void test_linear();
 void test_team();
 void test_crew();
 void test_memory();
+void test_differences();
 
 }  // namespace tests

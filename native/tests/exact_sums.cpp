@@ -50,20 +50,15 @@ void test_near_pairs(Storage storage, int d) {
     }
 }
 
-Samples<double> queries_of(const Kernel& kernel, const Data<double>& data, Storage storage) {
-    Samples<double> samples = data.samples(storage);
-    if (wants_panels(kernel, data.d)) samples.make_panels();
-    return samples;
-}
-
 // Exact sums agree with plain sums in the widest arithmetic.
-void test_sums(const Kernel& kernel, Storage storage, int d, int n_queries) {
-    const int n_support = 250, n_outputs = 3;
+void test_sums(const Kernel& kernel, Storage storage, int d, int n_queries, int n_outputs) {
+    const int n_support = 250;
     const Data<double> support(n_support, d, 21), queries(n_queries, d, 22);
     std::vector<double> weights(n_outputs * n_support);
     for (std::size_t a = 0; a < weights.size(); ++a) weights[a] = a % 5 ? std::pow(10.0, a % 7 - 3.0) * std::sin(double(a)) : 0.0;
     std::vector<double> sums(n_outputs * n_queries, 7.0);
-    exact_sums(kernel, support.samples(storage), queries_of(kernel, queries, storage), weights.data(), n_outputs, sums.data());
+    Samples<double> rows = support.samples(storage), columns = queries.samples(storage);
+    exact_sums(kernel, rows, columns, weights.data(), n_outputs, sums.data());
     for (int o = 0; o < n_outputs; ++o)
         for (int q = 0; q < n_queries; ++q) {
             long double expected = 0.0, size = 0.0;
@@ -76,20 +71,23 @@ void test_sums(const Kernel& kernel, Storage storage, int d, int n_queries) {
         }
 }
 
-// Kernel values that are exactly one leave the rounding of the sum alone, which must not grow with the number of terms.
-void test_bound(Storage storage, int d, double terms) {
+// Kernel values that are exactly one leave the rounding of the sum alone, which must not grow with the number of terms. A single
+// output is summed over columns, several are summed over rows.
+void test_bound(Storage storage, int d, double terms, int n_outputs) {
     const int n_support = 20'000;
     const Kernel kernel{KernelKind::rbf, 1.0};
     const Data<double> one(1, d, 5);
     const std::vector<std::int32_t> copies(n_support, 0);
-    const Samples<double> support(one.samples(storage), copies.data(), n_support);
-    std::vector<double> weights(n_support);
-    for (int s = 0; s < n_support; ++s) weights[s] = (s % 3 ? 0.1 : -1e6) + 1e-7 * s;
+    Samples<double> support(one.samples(storage), copies.data(), n_support), query = one.samples(storage);
+    std::vector<double> weights(std::size_t(n_outputs) * n_support), sums(n_outputs);
     long double expected = 0.0, size = 0.0;
-    for (double weight : weights) expected += weight, size += std::abs(weight);
-    double sum = 0.0;
-    exact_sums(kernel, support, queries_of(kernel, one, storage), weights.data(), 1, &sum);
-    CHECK(std::abs(sum - expected) <= terms * unit * size);
+    for (int s = 0; s < n_support; ++s) {
+        const double weight = (s % 3 ? 0.1 : -1e6) + 1e-7 * s;
+        for (int o = 0; o < n_outputs; ++o) weights[o * n_support + s] = weight;
+        expected += weight, size += std::abs(weight);
+    }
+    exact_sums(kernel, support, query, weights.data(), n_outputs, sums.data());
+    for (double sum : sums) CHECK(std::abs(sum - expected) <= terms * unit * size);
 }
 
 // Close pairs cancel in a sum with weights of both signs, up to the difference of their kernel values.
@@ -100,7 +98,8 @@ void test_sums_of_near_pairs(Storage storage, int d) {
     const Data<double> data = pairs_of_samples<double>(n_pairs, d, apart);
     std::vector<double> weights(data.n), sums(data.n);
     for (int i = 0; i < data.n; ++i) weights[i] = i < n_pairs ? 1.0 : -1.0;
-    exact_sums(kernel, data.samples(storage), queries_of(kernel, data, storage), weights.data(), 1, sums.data());
+    Samples<double> support = data.samples(storage), queries = data.samples(storage);
+    exact_sums(kernel, support, queries, weights.data(), 1, sums.data());
     for (int i = 0; i < n_pairs; ++i) {
         const double difference = 1.0 - plain_kernel(kernel, data.row(i), data.row(n_pairs + i), d);
         CHECK(close(sums[i], difference, 1e-13));
@@ -121,14 +120,18 @@ void test_exact_sums() {
     for (const auto& [name, kernel] : kernels())
         for (Storage storage : {Storage::dense, Storage::csr32})
             for (int d : {2, 57, 300})
-                for (int n_queries : {1, 65})
-                    if (offered(kernel, storage))
-                        run(std::string("exact sums ") + name + ", " + name_of(storage) + ", d = " + std::to_string(d) + ", " +
-                                std::to_string(n_queries) + " queries",
-                            [&] { test_sums(kernel, storage, d, n_queries); });
-    run("rounding of exact sums, panels", [] { test_bound(Storage::dense, 3, 12.0); });
-    run("rounding of exact sums, sparse", [] { test_bound(Storage::csr32, 3, 12.0); });
-    run("rounding of exact sums, products", [] { test_bound(Storage::dense, 300, 56.0); });
+                for (int n_queries : {1, 65, 300})
+                    for (int n_outputs : {1, 3})
+                        if (offered(kernel, storage))
+                            run(std::string("exact sums ") + name + ", " + name_of(storage) + ", d = " + std::to_string(d) +
+                                    ", " + std::to_string(n_queries) + " queries, " + std::to_string(n_outputs) + " outputs",
+                                [&] { test_sums(kernel, storage, d, n_queries, n_outputs); });
+    for (int n_outputs : {1, 2}) {
+        const std::string outputs = ", " + std::to_string(n_outputs) + " outputs";
+        run("rounding of exact sums, panels" + outputs, [&] { test_bound(Storage::dense, 3, 12.0, n_outputs); });
+        run("rounding of exact sums, sparse" + outputs, [&] { test_bound(Storage::csr32, 3, 12.0, n_outputs); });
+        run("rounding of exact sums, products" + outputs, [&] { test_bound(Storage::dense, 300, 56.0, n_outputs); });
+    }
 }
 
 }  // namespace tests

@@ -46,6 +46,7 @@ int main() {
     tests::test_team();
     tests::test_crew();
     tests::test_memory();
+    tests::test_differences();
     std::printf("%d passed, %d failed\n", tests::passed, tests::failed);
     return tests::failed == 0 ? 0 : 1;
 }

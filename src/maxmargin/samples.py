@@ -24,6 +24,7 @@ Indices = NDArray[np.int32]
 
 CONSTANT = 16.0 * float(np.finfo(float).eps)  # times the largest entry: a standard deviation that is smaller is rounding
 SAMPLES_FOR_CENTRE = 15  # samples whose median is the centre
+ENTRIES_AT_ONCE = 1 << 17  # entries of samples whose squares, say, are in memory at the same time
 LARGE_OFFSET = 16.0  # an offset costs digits if its square is above this many times the median squared distance from the centre
 
 
@@ -177,9 +178,11 @@ class DenseSamples(Samples):
     def variance(self, weights: Vector | None) -> float:
         rows = self.rows
         mean = mean_of_entries(rows.sum(axis=1, dtype=np.float64), weights, rows.shape[1])
-        deviations = np.subtract(rows, mean, dtype=np.float64)
-        linear = deviations.sum(axis=1)
-        square = np.square(deviations, out=deviations).sum(axis=1)
+        linear, square = np.empty(len(rows)), np.empty(len(rows))
+        for part in _blocks(rows):
+            deviations = np.subtract(rows[part], mean, dtype=np.float64)
+            linear[part] = deviations.sum(axis=1)
+            square[part] = np.square(deviations, out=deviations).sum(axis=1)
         return variance_of_entries(linear, square, weights, rows.shape[1], self.largest_entry())
 
     def _largest_entry(self) -> float:
@@ -216,8 +219,11 @@ class CsrSamples(Samples):
         return _largest(self.X.data)
 
     def _squared_norms(self) -> Vector:
-        rows = self.rows
-        return np.asarray(rows.multiply(rows).sum(axis=1), dtype=np.float64).ravel()
+        rows, norms = self.rows, np.empty(len(self))
+        for part in _blocks(rows):
+            block = rows[part]
+            norms[part] = np.asarray(block.multiply(block).sum(axis=1)).ravel()
+        return norms
 
     @property
     def n_terms(self) -> int:
@@ -281,6 +287,13 @@ def csr_arrays(X: Any) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
     starts, columns, values = (np.ascontiguousarray(some) for some in (X.indptr, X.indices, X.data))
     index = np.promote_types(starts.dtype, columns.dtype)
     return starts.astype(index, copy=False), columns.astype(index, copy=False), values
+
+
+def _blocks(rows: Any) -> list[slice]:
+    """Rows at a time, so few that what is computed from them fits into a cache."""
+    n, width = rows.shape[0], (rows.nnz / max(1, rows.shape[0]) if sp.issparse(rows) else rows.shape[1])
+    step = max(1, int(ENTRIES_AT_ONCE / max(1, width)))
+    return [slice(start, start + step) for start in range(0, n, step)]
 
 
 def middle_of(rows: NDArray[Any]) -> Vector:

@@ -51,6 +51,8 @@ struct Loops {
     // For four rows: out[j] += sum_r weights[r] rows[r][j] and sums[r] += sum_j rows[r][j] of_columns[j], in float64.
     void (*multiply_both_ways)(const T* const* rows, int n_columns, const double* weights, const double* of_columns, double* out,
                                double* sums);
+    // sums[r] = sum_j weights[j] tile[r * stride + j], j < n_columns, in eight sums of every eighth term.
+    void (*weigh_rows)(const T* tile, int n_rows, int n_columns, int stride, const double* weights, double* sums);
     // <row, w>, out += weight row and |row|^2, in float64.
     double (*dot)(const T* row, const double* w, int n_features);
     void (*add)(double weight, const T* row, double* out, int n_features);

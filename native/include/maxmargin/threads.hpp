@@ -12,7 +12,7 @@ namespace maxmargin {
 
 inline constexpr std::int64_t entries_worth_threads = 1 << 18;  // fewer entries take less time than waking up a thread
 
-// The number of threads that OpenMP uses by default; one in a forked process.
+// The number of threads that OpenMP uses by default; one in a forked process, and within a parallel region.
 int n_threads();
 // The number of threads for work on this many kernel entries: one if they are few.
 inline int threads_for(std::int64_t entries) { return entries > entries_worth_threads ? n_threads() : 1; }

@@ -1,7 +1,8 @@
 // Walk the kernel matrix of two sample sets tile by tile, in parallel over blocks of columns.
 //
 // `sink(first_row, n_rows, first_column, n_columns, tile, stride)` is called by one thread at a time for each block of columns,
-// rows in ascending order, so a sum over rows into a column needs no lock and does not depend on the number of threads.
+// rows in ascending order, so a sum over rows into a column needs no lock and does not depend on the number of threads. Where
+// only one half of a symmetric matrix is computed, to be stored, a block may be cut into stretches of rows as well.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -84,6 +85,16 @@ void apply_kernel_to_tile(const Kernel& kernel, bool from_dots, const Samples<T>
 // rest.
 enum class Part { all, upper };
 
+// How many rows of a block of columns one thread computes: of a symmetric matrix fewer than all, if there are so few blocks that
+// threads would wait for each other in the end.
+inline std::int64_t rows_at_once(Part part, std::int64_t n_rows, std::int64_t n_blocks) {
+    constexpr std::int64_t least = 2 * rows_per_product, units_per_thread = 6;
+    const std::int64_t stretches = part == Part::all ? 1 : units_per_thread * n_threads() / std::max<std::int64_t>(1, n_blocks);
+    return stretches <= 1 ? std::max(least, n_rows) : (n_rows / stretches / least + 1) * least;
+}
+
+constexpr std::int64_t many_panels = 512;  // of so many, threads may take several at a time
+
 template <class T, class Sink>
 void visit_panel_tiles(const Kernel& kernel, const Samples<T>& rows, const Samples<T>& columns, std::int64_t first,
                        std::int64_t last, Part part, int most_for_differences, Sink&& sink) {
@@ -91,32 +102,36 @@ void visit_panel_tiles(const Kernel& kernel, const Samples<T>& rows, const Sampl
     const Pairing pairing = columns.sparse() ? Pairing::dot : dense_pairing(kernel, rows.n_features(), most_for_differences);
     const bool from_dots = pairing != kernel.pairing();
     const std::int64_t first_panel = first / panel_width, last_panel = (last + panel_width - 1) / panel_width;
+    const std::int64_t n_panels = last_panel - first_panel, stretch = rows_at_once(part, rows.size(), n_panels);
+    const int at_once = n_panels < many_panels ? 1 : 4;
     Failure failure;
 #pragma omp parallel num_threads(threads_for(rows.size() * (last - first)))
     {
         auto& packed = SparsePanel<T, panel_width>::of_this_thread();
         alignas(64) T tile[rows_per_tile * panel_width];
-#pragma omp for schedule(dynamic, 4)
+#pragma omp for collapse(2) schedule(dynamic, at_once)
         for (std::int64_t p = last_panel - 1; p >= first_panel; --p)  // those with the most rows first
-            failure.guard([&] {
-                const std::int64_t from = p * panel_width;
-                const int present = static_cast<int>(std::min<std::int64_t>(panel_width, columns.size() - from));
-                if (columns.sparse()) packed.pack(columns, from, present, [](T x) { return x; });
-                const std::int64_t c0 = std::max(first, from), c1 = std::min(last, from + present);
-                const std::int64_t n_rows = part == Part::all ? rows.size() : from + present;
-                for (std::int64_t r = 0; r < n_rows; r += rows_per_tile) {
-                    const int height = static_cast<int>(std::min<std::int64_t>(rows_per_tile, n_rows - r));
-                    if (columns.sparse()) {
-                        for (int a = 0; a < height; ++a)
-                            vector_loops.dot_sparse(rows.features(r + a), rows.values(r + a), rows.n_values(r + a),
-                                                    packed.place(), packed.values(), tile + a * panel_width);
-                    } else {
-                        vector_loops.pair_dense(pairing, rows.row(r), height, columns.panel(p), rows.n_features(), tile);
+            for (std::int64_t start = 0; start < rows.size(); start += stretch)
+                failure.guard([&] {
+                    const std::int64_t from = p * panel_width;
+                    const int present = static_cast<int>(std::min<std::int64_t>(panel_width, columns.size() - from));
+                    const std::int64_t end = std::min(start + stretch, part == Part::all ? rows.size() : from + present);
+                    if (start >= end) return;
+                    if (columns.sparse()) packed.pack(columns, from, present, [](T x) { return x; });
+                    const std::int64_t c0 = std::max(first, from), c1 = std::min(last, from + present);
+                    for (std::int64_t r = start; r < end; r += rows_per_tile) {
+                        const int height = static_cast<int>(std::min<std::int64_t>(rows_per_tile, end - r));
+                        if (columns.sparse()) {
+                            for (int a = 0; a < height; ++a)
+                                vector_loops.dot_sparse(rows.features(r + a), rows.values(r + a), rows.n_values(r + a),
+                                                        packed.place(), packed.values(), tile + a * panel_width);
+                        } else {
+                            vector_loops.pair_dense(pairing, rows.row(r), height, columns.panel(p), rows.n_features(), tile);
+                        }
+                        apply_kernel_to_tile(kernel, from_dots, rows, r, height, columns, from, panel_width, tile);
+                        sink(r, height, c0, static_cast<int>(c1 - c0), tile + (c0 - from), panel_width);
                     }
-                    apply_kernel_to_tile(kernel, from_dots, rows, r, height, columns, from, panel_width, tile);
-                    sink(r, height, c0, static_cast<int>(c1 - c0), tile + (c0 - from), panel_width);
-                }
-            });
+                });
     }
     failure.rethrow();
 }
@@ -166,7 +181,9 @@ template <class T, class Sink>
 void visit_product_tiles(const Kernel& kernel, const Samples<T>& rows, const Samples<T>& columns, std::int64_t first,
                          std::int64_t last, Part part, Sink&& sink) {
     const bool from_dots = kernel.pairing() == Pairing::squared_distance;
-    const std::int64_t start = first / panel_width * panel_width;
+    const std::int64_t first_panel = first / panel_width * panel_width;
+    const std::int64_t n_blocks = (last - first_panel + columns_per_product - 1) / columns_per_product;
+    const std::int64_t stretch = rows_at_once(part, rows.size(), n_blocks);
     Failure failure;
 #pragma omp parallel num_threads(threads_for(rows.size() * (last - first)))
     {
@@ -176,24 +193,25 @@ void visit_product_tiles(const Kernel& kernel, const Samples<T>& rows, const Sam
             taken.emplace(columns, rows.size());
             tile = Buffer<T>(static_cast<std::size_t>(rows_per_product) * taken->width_of_tiles());
         });
-#pragma omp for schedule(dynamic, 1)
-        for (std::int64_t block = (last - start - 1) / columns_per_product; block >= 0;
-             --block)  // those with the most rows first
-            failure.guard([&] {
-                const std::int64_t from = start + block * columns_per_product;
-                const std::int64_t to = std::min<std::int64_t>(from + columns_per_product, last);
-                taken->take(from, to);
-                const std::int64_t n_rows = part == Part::all ? rows.size() : to;
-                for (std::int64_t r = 0; r < n_rows; r += rows_per_product) {
-                    const int height = static_cast<int>(std::min<std::int64_t>(rows_per_product, n_rows - r));
-                    for (std::int64_t c = from; c < to; c += taken->width_of_tiles()) {
-                        const int width = taken->multiply(rows, r, height, c, tile.data());
-                        apply_kernel_to_tile(kernel, from_dots, rows, r, height, columns, c, width, tile.data());
-                        const std::int64_t c0 = std::max(first, c), c1 = std::min(to, c + width);
-                        sink(r, height, c0, static_cast<int>(c1 - c0), tile.data() + (c0 - c), width);
+#pragma omp for collapse(2) schedule(dynamic, 1)
+        for (std::int64_t block = n_blocks - 1; block >= 0; --block)  // those with the most rows first
+            for (std::int64_t start = 0; start < rows.size(); start += stretch)
+                failure.guard([&] {
+                    const std::int64_t from = first_panel + block * columns_per_product;
+                    const std::int64_t to = std::min<std::int64_t>(from + columns_per_product, last);
+                    const std::int64_t end = std::min(start + stretch, part == Part::all ? rows.size() : to);
+                    if (start >= end) return;
+                    taken->take(from, to);
+                    for (std::int64_t r = start; r < end; r += rows_per_product) {
+                        const int height = static_cast<int>(std::min<std::int64_t>(rows_per_product, end - r));
+                        for (std::int64_t c = from; c < to; c += taken->width_of_tiles()) {
+                            const int width = taken->multiply(rows, r, height, c, tile.data());
+                            apply_kernel_to_tile(kernel, from_dots, rows, r, height, columns, c, width, tile.data());
+                            const std::int64_t c0 = std::max(first, c), c1 = std::min(to, c + width);
+                            sink(r, height, c0, static_cast<int>(c1 - c0), tile.data() + (c0 - c), width);
+                        }
                     }
-                }
-            });
+                });
     }
     failure.rethrow();
 }
@@ -224,31 +242,35 @@ void visit_count_tiles(const Kernel& kernel, const Samples<T>& rows, const Sampl
                        std::int64_t last, Part part, Sink&& sink) {
     const auto& vector_loops = loops<T>();
     const TableOfCounts<T> table(kernel, rows, columns);
+    const std::int64_t n_blocks = (last - first + count_width - 1) / count_width;
+    const std::int64_t stretch = rows_at_once(part, rows.size(), n_blocks);
     Failure failure;
 #pragma omp parallel num_threads(threads_for(rows.size() * (last - first)))
     {
         auto& packed = SparsePanel<std::uint8_t, count_width>::of_this_thread();
         alignas(64) std::uint8_t counts[count_width];
         alignas(64) T tile[rows_of_counts * count_width];
-#pragma omp for schedule(dynamic, 1)
-        for (std::int64_t block = (last - first - 1) / count_width; block >= 0; --block)  // those with the most rows first
-            failure.guard([&] {
-                const std::int64_t c = first + block * count_width;
-                const int width = static_cast<int>(std::min<std::int64_t>(count_width, last - c));
-                packed.pack(columns, c, width, [](T) { return std::uint8_t(1); });
-                const std::int64_t n_rows = part == Part::all ? rows.size() : c + width;
-                for (std::int64_t r = 0; r < n_rows; r += rows_of_counts) {
-                    const int height = static_cast<int>(std::min<std::int64_t>(rows_of_counts, n_rows - r));
-                    for (int a = 0; a < height; ++a) {
-                        vector_loops.count_common(rows.features(r + a), rows.n_values(r + a), packed.place(), packed.values(),
-                                                  counts);
-                        if (kernel.pairing() != Pairing::dot)
-                            vector_loops.count_different(rows.set_sizes()[r + a], columns.set_sizes() + c, width, counts);
-                        table.look_up(counts, width, tile + a * count_width);
+#pragma omp for collapse(2) schedule(dynamic, 1)
+        for (std::int64_t block = n_blocks - 1; block >= 0; --block)  // those with the most rows first
+            for (std::int64_t start = 0; start < rows.size(); start += stretch)
+                failure.guard([&] {
+                    const std::int64_t c = first + block * count_width;
+                    const int width = static_cast<int>(std::min<std::int64_t>(count_width, last - c));
+                    const std::int64_t end = std::min(start + stretch, part == Part::all ? rows.size() : c + width);
+                    if (start >= end) return;
+                    packed.pack(columns, c, width, [](T) { return std::uint8_t(1); });
+                    for (std::int64_t r = start; r < end; r += rows_of_counts) {
+                        const int height = static_cast<int>(std::min<std::int64_t>(rows_of_counts, end - r));
+                        for (int a = 0; a < height; ++a) {
+                            vector_loops.count_common(rows.features(r + a), rows.n_values(r + a), packed.place(), packed.values(),
+                                                      counts);
+                            if (kernel.pairing() != Pairing::dot)
+                                vector_loops.count_different(rows.set_sizes()[r + a], columns.set_sizes() + c, width, counts);
+                            table.look_up(counts, width, tile + a * count_width);
+                        }
+                        sink(r, height, c, width, tile, count_width);
                     }
-                    sink(r, height, c, width, tile, count_width);
-                }
-            });
+                });
     }
     failure.rethrow();
 }

@@ -104,22 +104,21 @@ def _as_csr(point: NDArray[Any], *sets: Samples) -> list[Samples]:
     Columns whose differences are mostly negative change their sign, all of them at once, which a kernel that does not notice the
     point does not notice either: where the point is the usual value of 0/1 columns, all differences are one.
     """
-    if not point.any():
-        return [CsrSamples(sp.csr_array(some.X), some.index) for some in sets]
-    moved, sums = [], np.zeros(len(point))
-    for samples in sets:
-        X = samples.X
-        rows, columns = np.nonzero(point != X)
-        index = np.int32 if len(rows) <= np.iinfo(np.int32).max else np.int64
-        starts = np.searchsorted(rows, np.arange(len(X) + 1)).astype(index)
-        differences = X[rows, columns] - point.astype(np.float64)[columns]
-        sums += np.bincount(columns, differences, len(point))
-        moved.append(CsrSamples(sp.csr_array((differences, columns.astype(index), starts), shape=X.shape), samples.index))
-    signs = np.where(sums < 0.0, -1.0, 1.0)
-    for samples in moved:
-        samples.X.data *= signs[samples.X.indices]
-        samples.moved = True
-    return list(moved)
+    moved, point, excess = bool(point.any()), point.astype(DOUBLE), np.zeros(len(point), dtype=np.int64)
+    rows = [np.ascontiguousarray(samples.X) for samples in sets]
+    starts = [np.zeros(len(X) + 1, dtype=np.int64) for X in rows]
+    for X, of_rows in zip(rows, starts, strict=True):
+        core.count_differences(X, point, of_rows[1:], excess)
+    signs = np.where(moved & (excess < 0), -1.0, 1.0)
+    differences = []
+    for samples, X, of_rows in zip(sets, rows, starts, strict=True):
+        size = of_rows[-1]
+        of_rows = of_rows.astype(np.int32 if size <= np.iinfo(np.int32).max else np.int64)
+        columns, values = np.empty(size, of_rows.dtype), np.empty(size, DOUBLE if moved else X.dtype)
+        core.take_differences(X, point, signs, of_rows, columns, values)
+        differences.append(CsrSamples(sp.csr_array((values, columns, of_rows), shape=X.shape), samples.index))
+        differences[-1].moved = moved
+    return list(differences)
 
 
 def without_empty_columns(*sets: Samples) -> list[Samples]:
