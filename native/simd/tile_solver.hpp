@@ -26,6 +26,7 @@ namespace maxmargin::MAXMARGIN_LEVEL {
 constexpr long steps_of_crew = 1024, steps_of_trial = 128;  // pair steps between two looks at the clock
 constexpr double longer_patience = 4.0;                     // factor on that after a Newton step that rounding has prevented
 constexpr double pairs_first = 1.5;  // pair steps before a Newton step, in units of its cost: most tiles end before
+constexpr double overdue = 0.25;     // share of that after which a solve that runs out of steps ends with a Newton step
 constexpr int most_fixed = 256;      // variables that a Newton step over free variables fixes at a bound
 constexpr long steps_to_polish_one = 10, steps_to_polish = 100;  // for each variable, and besides
 constexpr int attempts_to_balance = 16;                          // variables that take what rounding and clipping leave of a sum
@@ -54,12 +55,14 @@ private:
             const long steps = make_pair_steps(due < static_cast<double>(most) ? static_cast<long>(due) : most);
             result.steps += steps;
             spent += static_cast<double>(steps) * cost_of_pair();
-            if (pairs.violation() <= p.tolerance || pairs.ended() || result.steps >= p.max_steps || p.deadline.passed()) return;
-            if (spent > enough) {
+            if (pairs.violation() <= p.tolerance || pairs.ended() || p.deadline.passed()) return;
+            const bool last = result.steps >= p.max_steps;
+            if (spent > (last ? overdue : 1.0) * enough) {
                 spent = 0.0;
                 if (p.deadline.allows(1e-9 * cost_of_newton()))
                     patience = minimise_over_free() ? pairs_first : longer_patience * patience;
             }
+            if (last) return;
         }
     }
 

@@ -324,8 +324,8 @@ def _batches(cases: Sequence[Case]) -> Iterator[tuple[int, Sequence[Case]]]:
     """Some cases at a time, with the number of the first: as many as the inner solver takes in one call."""
     begin, entries = 0, 0
     for number, case in enumerate(cases):
-        entries += len(case.gram) ** 2
-        if entries >= case.job.backend.inner.entries_at_once or number + 1 == len(cases):
+        entries, backend = entries + len(case.gram) ** 2, case.job.backend
+        if entries >= backend.inner.entries_at_once * backend.n_threads or number + 1 == len(cases):
             yield begin, cases[begin : number + 1]
             begin, entries = number + 1, 0
 

@@ -85,10 +85,10 @@ void apply_kernel_to_tile(const Kernel& kernel, bool from_dots, const Samples<T>
 // rest.
 enum class Part { all, upper };
 
-// How many rows of a block of columns one thread computes: of a symmetric matrix fewer than all, if there are so few blocks that
-// threads would wait for each other in the end.
-inline std::int64_t rows_at_once(Part part, std::int64_t n_rows, std::int64_t n_blocks) {
-    constexpr std::int64_t least = 2 * rows_per_product, units_per_thread = 6;
+// How many rows of a block of columns one thread computes: of a symmetric matrix fewer than all, but a multiple of `least`, if
+// there are so few blocks that threads would wait for each other in the end.
+inline std::int64_t rows_at_once(Part part, std::int64_t n_rows, std::int64_t n_blocks, std::int64_t least) {
+    constexpr std::int64_t units_per_thread = 6;
     const std::int64_t stretches = part == Part::all ? 1 : units_per_thread * n_threads() / std::max<std::int64_t>(1, n_blocks);
     return stretches <= 1 ? std::max(least, n_rows) : (n_rows / stretches / least + 1) * least;
 }
@@ -102,12 +102,14 @@ void visit_panel_tiles(const Kernel& kernel, const Samples<T>& rows, const Sampl
     const Pairing pairing = columns.sparse() ? Pairing::dot : dense_pairing(kernel, rows.n_features(), most_for_differences);
     const bool from_dots = pairing != kernel.pairing();
     const std::int64_t first_panel = first / panel_width, last_panel = (last + panel_width - 1) / panel_width;
-    const std::int64_t n_panels = last_panel - first_panel, stretch = rows_at_once(part, rows.size(), n_panels);
+    const std::int64_t n_panels = last_panel - first_panel,
+                       stretch = rows_at_once(part, rows.size(), n_panels, 4 * rows_per_tile);
     const int at_once = n_panels < many_panels ? 1 : 4;
     Failure failure;
 #pragma omp parallel num_threads(threads_for(rows.size() * (last - first)))
     {
         auto& packed = SparsePanel<T, panel_width>::of_this_thread();
+        std::int64_t packed_panel = -1;
         alignas(64) T tile[rows_per_tile * panel_width];
 #pragma omp for collapse(2) schedule(dynamic, at_once)
         for (std::int64_t p = last_panel - 1; p >= first_panel; --p)  // those with the most rows first
@@ -117,7 +119,8 @@ void visit_panel_tiles(const Kernel& kernel, const Samples<T>& rows, const Sampl
                     const int present = static_cast<int>(std::min<std::int64_t>(panel_width, columns.size() - from));
                     const std::int64_t end = std::min(start + stretch, part == Part::all ? rows.size() : from + present);
                     if (start >= end) return;
-                    if (columns.sparse()) packed.pack(columns, from, present, [](T x) { return x; });
+                    if (columns.sparse() && packed_panel != p) packed.pack(columns, from, present, [](T x) { return x; });
+                    packed_panel = p;
                     const std::int64_t c0 = std::max(first, from), c1 = std::min(last, from + present);
                     for (std::int64_t r = start; r < end; r += rows_per_tile) {
                         const int height = static_cast<int>(std::min<std::int64_t>(rows_per_tile, end - r));
@@ -183,11 +186,12 @@ void visit_product_tiles(const Kernel& kernel, const Samples<T>& rows, const Sam
     const bool from_dots = kernel.pairing() == Pairing::squared_distance;
     const std::int64_t first_panel = first / panel_width * panel_width;
     const std::int64_t n_blocks = (last - first_panel + columns_per_product - 1) / columns_per_product;
-    const std::int64_t stretch = rows_at_once(part, rows.size(), n_blocks);
+    const std::int64_t stretch = rows_at_once(part, rows.size(), n_blocks, rows_per_product);
     Failure failure;
 #pragma omp parallel num_threads(threads_for(rows.size() * (last - first)))
     {
         std::optional<BlockOfColumns<T>> taken;
+        std::int64_t taken_block = -1;
         Buffer<T> tile;
         failure.guard([&] {
             taken.emplace(columns, rows.size());
@@ -201,7 +205,8 @@ void visit_product_tiles(const Kernel& kernel, const Samples<T>& rows, const Sam
                     const std::int64_t to = std::min<std::int64_t>(from + columns_per_product, last);
                     const std::int64_t end = std::min(start + stretch, part == Part::all ? rows.size() : to);
                     if (start >= end) return;
-                    taken->take(from, to);
+                    if (taken_block != block) taken->take(from, to);
+                    taken_block = block;
                     for (std::int64_t r = start; r < end; r += rows_per_product) {
                         const int height = static_cast<int>(std::min<std::int64_t>(rows_per_product, end - r));
                         for (std::int64_t c = from; c < to; c += taken->width_of_tiles()) {
@@ -243,11 +248,12 @@ void visit_count_tiles(const Kernel& kernel, const Samples<T>& rows, const Sampl
     const auto& vector_loops = loops<T>();
     const TableOfCounts<T> table(kernel, rows, columns);
     const std::int64_t n_blocks = (last - first + count_width - 1) / count_width;
-    const std::int64_t stretch = rows_at_once(part, rows.size(), n_blocks);
+    const std::int64_t stretch = rows_at_once(part, rows.size(), n_blocks, 8 * rows_of_counts);
     Failure failure;
 #pragma omp parallel num_threads(threads_for(rows.size() * (last - first)))
     {
         auto& packed = SparsePanel<std::uint8_t, count_width>::of_this_thread();
+        std::int64_t packed_block = -1;
         alignas(64) std::uint8_t counts[count_width];
         alignas(64) T tile[rows_of_counts * count_width];
 #pragma omp for collapse(2) schedule(dynamic, 1)
@@ -258,7 +264,8 @@ void visit_count_tiles(const Kernel& kernel, const Samples<T>& rows, const Sampl
                     const int width = static_cast<int>(std::min<std::int64_t>(count_width, last - c));
                     const std::int64_t end = std::min(start + stretch, part == Part::all ? rows.size() : c + width);
                     if (start >= end) return;
-                    packed.pack(columns, c, width, [](T) { return std::uint8_t(1); });
+                    if (packed_block != block) packed.pack(columns, c, width, [](T) { return std::uint8_t(1); });
+                    packed_block = block;
                     for (std::int64_t r = start; r < end; r += rows_of_counts) {
                         const int height = static_cast<int>(std::min<std::int64_t>(rows_of_counts, end - r));
                         for (int a = 0; a < height; ++a) {

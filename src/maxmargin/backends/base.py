@@ -62,7 +62,7 @@ class InnerSolver(ABC):
     same backend returns."""
 
     #: Variables of a working set that is one tile, and of the largest tile, which ends a float32 run.
-    tile: int = 1536
+    tile: int = 768
     largest_tile: int = 3072
     #: Whether a larger working set, a pool, is worth minimising tile by tile before the gradient of all variables is updated.
     uses_pools: bool = True
@@ -72,8 +72,9 @@ class InnerSolver(ABC):
     last_share_of_several: float = 0.1
     #: Steps of one solve, so that an interrupt is seen within a fraction of a second.
     steps_at_once: int = 150_000
-    #: Kernel entries of the small problems that are solved in one call (`solve_each`), between two looks at the clock.
-    entries_at_once: float = 5e7
+    #: Kernel entries, for each thread, of the small problems that are solved in one call (`solve_each`), between two looks at the
+    #: clock.
+    entries_at_once: float = 2.5e7
 
     @abstractmethod
     def solve(self, tile: Any, part: Part, tolerance: float, limit: Limit) -> TileResult:
