@@ -133,6 +133,7 @@ def test_two_classes_have_one_decision_each_and_its_sign_is_the_class(strategy):
 def small_tiles(monkeypatch):
     """Working sets much smaller than the data, so that kernel rows are needed, and rows that are worth keeping."""
     monkeypatch.setattr(InnerSolver, "tile", 24)
+    monkeypatch.setattr("maxmargin.solvers.block_smo.MOST_POLISHED", 24)
     monkeypatch.setattr(InnerSolver, "largest_tile", 0)
     monkeypatch.setattr(crammer_singer, "SMALLEST", 24)
     monkeypatch.setattr(crammer_singer, "LARGEST", 24)

@@ -26,6 +26,7 @@ ADMITS = {
     "_Indices": r"int32_(1|any)",
     "NDArray[np.float32]": r"float32_.+",
     "NDArray[np.float64]": r"float64_.+",
+    "NDArray[np.int64]": r"int64_.+",
     "NDArray[np.uint8]": r"uint8_.+",
     "NDArray[Any]": r"(float|int)\d+_.+",
 }

@@ -11,6 +11,9 @@
 //
 // Without groups a step moves one variable: the one with the largest decrease G_k^2 / K_kk.
 //
+// Such a step moves along the directions of the two steps before as well (recent_directions.hpp), which saves a third of the
+// steps.
+//
 // A step goes through all variables twice: to find j, and to move the gradient and find the next i. A large tile is shared by a
 // crew of threads (crew.hpp), each with some of the variables, who agree on i and on j.
 //
@@ -21,6 +24,7 @@
 #include <array>
 #include <atomic>
 #include <cmath>
+#include <limits>
 #include <vector>
 
 #include "held_out_chunks.hpp"
@@ -28,6 +32,7 @@
 #include "maxmargin/crew.hpp"
 #include "maxmargin/tile_problem.hpp"
 #include "minmax.hpp"
+#include "recent_directions.hpp"
 #include "tolerances.hpp"
 
 namespace maxmargin::MAXMARGIN_LEVEL {
@@ -38,6 +43,11 @@ public:
     explicit PairSteps(TileProblem<T>& problem)
         : p(problem), K(problem.K), m(K.size()), coupled(!problem.edges.empty()), padded(in_chunks(m)), held_out(problem),
           gradient_(padded), diagonal_(padded), free_now(m, 0) {
+        for (int d = 0; d < 3 && coupled && !K.lazy(); ++d) {
+            storage_[d] = Buffer<T>(padded);
+            movements_[d] = storage_[d].data();
+            std::fill_n(movements_[d], padded, T(0));
+        }
         for (int g = 0; g < std::max(1, p.n_groups()); ++g)  // without groups: one range of all variables
             groups.emplace_back(coupled ? p.edges[g] : 0, coupled ? p.edges[g + 1] : m, padded, held_out);
         for (int c = 0; c < padded / chunk; ++c)
@@ -78,11 +88,12 @@ public:
     void look_again() {
         levels = {};
         for (int turn = 0; turn < 2 && coupled; ++turn) {  // first to find the levels, then to compare excesses over them
-            lowest = move_gradient(all(), K.row(0), K.row(0), 0.0, levels);
+            lowest = move_gradient(all(), K.row(0), K.row(0), {}, {}, levels);
             for (std::size_t g = 0; g < groups.size(); ++g)
                 if (lowest.of[g].exists()) levels[g] = lowest.of[g].gradient;
         }
         ended_ = false;
+        directions_ = {};
     }
 
     // Write the gradient, and what is known of the point.
@@ -130,6 +141,7 @@ private:
     };
     using Member = typename Crew<Offers>::Member;
     using Levels = std::array<double, 2>;
+    using Movements = std::array<T*, 3>;  // K d for the new direction and the two before
 
     struct Share {  // of the variables: those of some chunks
         int first_chunk, end_chunk;
@@ -173,9 +185,6 @@ private:
 
     double floor_of(double diagonals) const { return curvature_floor * std::max(diagonals, 0.0) + floor_of_all; }
 
-    // Whether a step reaches a bound, or is short of it by rounding only: then it ends there, not beside it.
-    static bool reaches(double step, double room) { return step >= (1.0 - rounding_of_newton) * room; }
-
     // --- with groups ----------------------------------------------------------------------------------------------------------
 
     // The steps of one member of a crew. All members make the same decisions; what follows from them each does for its own share.
@@ -183,6 +192,9 @@ private:
         const Share share = share_of(member);
         Levels level = levels;
         Offers i = lowest, j;
+        RecentDirections<T> directions = directions_;
+        Movements movements = movements_;
+        const long made_before = made_;
         int freed = 0;
         bool below_rounding = false;
         const auto better = [this](const Offers& a, const Offers& b) { return better_of(a, b); };
@@ -199,22 +211,33 @@ private:
             if (worst(j) <= p.tolerance || step == most || member.disturbed()) break;
             const Offer &rising = i.of[g], &falling = j.of[g];
             const T *K_i = K.row(rising.k), *K_j = K.row(falling.k);
-            const double diagonals = static_cast<double>(rising.diagonal) + falling.diagonal;
-            const double met = diagonals - 2.0 * K_i[falling.k], curvature = std::max(met, floor_of(diagonals));
-            const double end = std::min(rising.up, falling.down), best = (falling.gradient - rising.gradient) / curvature;
-            const double t = reaches(best, end) ? end : best;
-            below_rounding = !falling.exists() || !(t > 0.0);
+            const double diagonals = static_cast<double>(rising.diagonal) + falling.diagonal, floor = floor_of(diagonals);
+            const double met = diagonals - 2.0 * K_i[falling.k], slope = falling.gradient - rising.gradient;
+            below_rounding = !falling.exists() || !(slope > 0.0);
             if (below_rounding) break;
-            if (met < 0.0 && member.number == 0)
-                lowest_curvature = std::min(lowest_curvature, met / std::max(diagonals, floor_of(diagonals)));
-            move(rising.k, t, reaches(t, rising.up) ? p.upper[rising.k] : p.beta[rising.k] + t);
-            move(falling.k, -t, reaches(t, falling.down) ? p.lower[falling.k] : p.beta[falling.k] - t);
+            if (met < 0.0 && member.number == 0) lowest_curvature = std::min(lowest_curvature, met / std::max(diagonals, floor));
+            std::array<double, 2> across{};
+            for (int d = 0; d < directions.known(); ++d)
+                across[d] = static_cast<double>(movements[d + 1][rising.k]) - movements[d + 1][falling.k];
+            directions.minimise({rising.k, rising.up, rising.down}, {falling.k, falling.up, falling.down}, slope,
+                                std::max(met, floor), met > floor && made_before + step >= fewest_to_remember, across);
+            const double t = directions.length(0);
+            below_rounding = !(t > 0.0);
+            if (below_rounding) break;
+            if (directions.is_plain()) {
+                move(rising.k, t, reaches(t, rising.up) ? p.upper[rising.k] : p.beta[rising.k] + t);
+                move(falling.k, -t, reaches(t, falling.down) ? p.lower[falling.k] : p.beta[falling.k] - t);
+            } else {
+                directions.visit_moves([&](int k, double by) { move(k, by, p.beta[k] + by); });
+            }
             level[g] = 0.5 * (rising.gradient + falling.gradient);
-            i = member.agree(move_gradient(share, K_i, K_j, t, level), better);
+            i = member.agree(move_gradient(share, K_i, K_j, directions, movements, level), better);
+            directions.advance();
+            movements = {movements[2], movements[0], movements[1]};
         }
         n_free_ += freed;
         if (member.number == 0) {
-            levels = level, lowest = i;
+            made_ += step, levels = level, lowest = i, directions_ = directions, movements_ = movements;
             violation_ = worst(j), violation_of_first_group = j.of[0].violation / unit;
             ended_ = below_rounding;
         }
@@ -308,9 +331,12 @@ private:
         }
     }
 
-    // G += t (a - b), and the next i of each group
-    Offers move_gradient(const Share& share, const T* a, const T* b, double t, const Levels& level) {
+    // G += the lengths of the step times the movements along its directions, of which the new one is a - b; and the next i of
+    // each group.
+    Offers move_gradient(const Share& share, const T* a, const T* b, const RecentDirections<T>& directions,
+                         const Movements& movements, const Levels& level) {
         Offers found;
+        const double t = directions.length(0);
         int moved = -1;  // the last chunk that has been moved: it may belong to both groups
         for (std::size_t g = 0; g < groups.size(); ++g) {
             Group& group = groups[g];
@@ -322,7 +348,15 @@ private:
             visit_chunks(group, share, b, [&](int c) {  // a was read for the choice of the pair
                 const int at = c * chunk;
                 alignas(vector_bytes) float excess[chunk];
-                move_chunk(G + at, a + at, b + at, c <= moved ? 0.0 : t, unit_, shift, excess);
+                if (c <= moved || t == 0.0)
+                    take_excess(G + at, unit_, shift, excess);
+                else if (directions.is_forgotten())
+                    move_chunk(G + at, a + at, b + at, t, unit_, shift, excess);
+                else if (directions.is_plain())
+                    move_chunk(G + at, a + at, b + at, movements[0] + at, t, unit_, shift, excess);
+                else
+                    move_chunk(G + at, a + at, b + at, movements[0] + at, movements[1] + at, movements[2] + at, directions, unit_,
+                               shift, excess);
 #pragma GCC unroll 4
                 for (int first = 0; first < chunk; first += strip) {
                     const Places places = places_from(at + first);
@@ -341,10 +375,35 @@ private:
         return found;
     }
 
+    static void take_excess(const double* G, double unit, double shift, float* excess) {
+#pragma omp simd
+        for (int k = 0; k < chunk; ++k) excess[k] = static_cast<float>(G[k] * unit + shift);
+    }
+
     static void move_chunk(double* G, const T* a, const T* b, double t, double unit, double shift, float* excess) {
 #pragma omp simd
         for (int k = 0; k < chunk; ++k) {
             G[k] += t * static_cast<double>(a[k] - b[k]);
+            excess[k] = static_cast<float>(G[k] * unit + shift);
+        }
+    }
+
+    static void move_chunk(double* G, const T* a, const T* b, T* movement, double t, double unit, double shift, float* excess) {
+#pragma omp simd
+        for (int k = 0; k < chunk; ++k) {
+            movement[k] = a[k] - b[k];
+            G[k] += t * static_cast<double>(movement[k]);
+            excess[k] = static_cast<float>(G[k] * unit + shift);
+        }
+    }
+
+    static void move_chunk(double* G, const T* a, const T* b, T* movement, const T* one, const T* two,
+                           const RecentDirections<T>& directions, double unit, double shift, float* excess) {
+        const T t = directions.length(0), t_one = directions.length(1), t_two = directions.length(2);
+#pragma omp simd
+        for (int k = 0; k < chunk; ++k) {
+            movement[k] = a[k] - b[k];
+            G[k] += static_cast<double>(t * movement[k] + (t_one * one[k] + t_two * two[k]));
             excess[k] = static_cast<float>(G[k] * unit + shift);
         }
     }
@@ -408,12 +467,19 @@ private:
     const int m;
     const bool coupled;
     const int padded;
+    // Steps before old directions are remembered. A step along several of them takes a quarter longer: that does not pay where
+    // few steps from the start lead to the end, as along a grid, and of small problems, whose rows are computed one by one.
+    const long fewest_to_remember = K.lazy() ? std::numeric_limits<long>::max() : m;
+    long made_ = 0;
     const bool fits_into_cache = sizeof(T) * m * padded <= size_of_cache;
     HeldOutChunks<T> held_out;
     std::vector<Group> groups;  // without groups: one that is kept to no sum
     std::vector<int> moving;    // the chunks that are not held out
     Buffer<double> gradient_;
     Buffer<T> diagonal_;
+    Buffer<T> storage_[3];
+    Movements movements_{};
+    RecentDirections<T> directions_;
     std::vector<signed char> free_now;
     std::atomic<int> n_free_ = 0;
     Offers lowest;              // i of each group

@@ -32,5 +32,6 @@ void test_team();
 void test_crew();
 void test_memory();
 void test_differences();
+void test_recent_directions();
 
 }  // namespace tests

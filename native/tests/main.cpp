@@ -47,6 +47,7 @@ int main() {
     tests::test_crew();
     tests::test_memory();
     tests::test_differences();
+    tests::test_recent_directions();
     std::printf("%d passed, %d failed\n", tests::passed, tests::failed);
     return tests::failed == 0 ? 0 : 1;
 }

@@ -12,6 +12,7 @@ set or choosing some of its samples costs nothing; a backend reads X through it 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
 from typing import Any, Protocol, Self
 
 import numpy as np
@@ -178,12 +179,8 @@ class DenseSamples(Samples):
     def variance(self, weights: Vector | None) -> float:
         rows = self.rows
         mean = mean_of_entries(rows.sum(axis=1, dtype=np.float64), weights, rows.shape[1])
-        linear, square = np.empty(len(rows)), np.empty(len(rows))
-        for part in _blocks(rows):
-            deviations = np.subtract(rows[part], mean, dtype=np.float64)
-            linear[part] = deviations.sum(axis=1)
-            square[part] = np.square(deviations, out=deviations).sum(axis=1)
-        return variance_of_entries(linear, square, weights, rows.shape[1], self.largest_entry())
+        linear, square = zip(*(_sums_of_deviations(block, mean) for block in _blocks(rows)), strict=True)
+        return variance_of_entries(_joined(linear), _joined(square), weights, rows.shape[1], self.largest_entry())
 
     def _largest_entry(self) -> float:
         return _largest(self.X)
@@ -219,11 +216,8 @@ class CsrSamples(Samples):
         return _largest(self.X.data)
 
     def _squared_norms(self) -> Vector:
-        rows, norms = self.rows, np.empty(len(self))
-        for part in _blocks(rows):
-            block = rows[part]
-            norms[part] = np.asarray(block.multiply(block).sum(axis=1)).ravel()
-        return norms
+        norms = [np.asarray(block.multiply(block).sum(axis=1), dtype=np.float64).ravel() for block in _blocks(self.rows)]
+        return _joined(norms)
 
     @property
     def n_terms(self) -> int:
@@ -289,11 +283,25 @@ def csr_arrays(X: Any) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
     return starts.astype(index, copy=False), columns.astype(index, copy=False), values
 
 
-def _blocks(rows: Any) -> list[slice]:
-    """Rows at a time, so few that what is computed from them fits into a cache."""
-    n, width = rows.shape[0], (rows.nnz / max(1, rows.shape[0]) if sp.issparse(rows) else rows.shape[1])
-    step = max(1, int(ENTRIES_AT_ONCE / max(1, width)))
-    return [slice(start, start + step) for start in range(0, n, step)]
+def _blocks(rows: Any) -> Iterator[Any]:
+    """Some rows at a time, so few that what is computed from them stays in a cache."""
+    n, width = rows.shape
+    step = max(1, int(ENTRIES_AT_ONCE / max(1.0, rows.nnz / n if n and sp.issparse(rows) else width)))
+    if n <= step:
+        yield rows
+    else:
+        yield from (rows[start : start + step] for start in range(0, n, step))
+
+
+def _joined(parts: Sequence[Vector]) -> Vector:
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+def _sums_of_deviations(rows: NDArray[Any], mean: float) -> tuple[Vector, Vector]:
+    """The sums of the deviations from `mean` in each row, and of their squares."""
+    deviations = np.subtract(rows, mean, dtype=np.float64)
+    linear = deviations.sum(axis=1)
+    return linear, np.square(deviations, out=deviations).sum(axis=1)
 
 
 def middle_of(rows: NDArray[Any]) -> Vector:

@@ -60,6 +60,7 @@ from maxmargin.solvers.separability import hulls_meet
 Vector = NDArray[np.float64]
 Indices = NDArray[np.int32]
 
+MOST_POLISHED = 1536  # variables of a problem that is one tile in float64, where polishing the solution costs next to nothing
 POOL_SHARE = 0.125  # size of a pool, as a share of all variables
 POOL_SHARE_IF_STORED = 0.3  # the same share where entries are expensive and the kernel matrix of a pool is stored
 POOL_PER_FREE = 2.0  # least size of a pool that is stored, in units of the number of free variables: it should hold all of them
@@ -82,14 +83,14 @@ MOST_TIGHTENINGS = 12  # times that tol is lowered because the gap is too large
 
 def solve(job: Job) -> Solution:
     problem, gram = job.problem, job.gram
-    beta = _start(problem, gram, job.backend.inner.tile) if job.start is None else problem.feasible(job.start)
+    beta = _start(problem, gram) if job.start is None else problem.feasible(job.start)
     near, gradient = (np.zeros(len(problem)), problem.linear) if job.known is None else job.known
     point = job.backend.place(problem, gram, near.copy(), gradient.copy())
     point.move(np.arange(len(problem), dtype=np.int32), beta)
     run = _Run(point, job.backend, job.stop, job.control)
     if gram.is_tile and problem.shift is None:
         status = _solve_whole(run)
-    elif len(problem) <= job.backend.inner.tile and gram.dtype == np.float64:
+    elif len(problem) <= MOST_POLISHED and gram.dtype == np.float64:
         status = _solve_one_tile(run, POLISHED_VIOLATION if np.isfinite(job.stop.tol) else None)
     else:
         status = run.iterate()
@@ -101,12 +102,12 @@ def solve(job: Job) -> Solution:
     return Solution(*found, f"{run.point.gram.dtype} kernel", run.point.up_to_date)
 
 
-def _start(problem: DualProblem, gram: Gram, tile: int) -> Vector:
+def _start(problem: DualProblem, gram: Gram) -> Vector:
     """The point to begin from. In problems with sums to keep, many variables end at a bound. A step of Frank and Wolfe's method
     from a few samples, which stand for all, tells which."""
     if problem.start is None:
         return np.zeros(len(problem))
-    if len(problem) <= tile:
+    if len(problem) <= MOST_POLISHED:
         return problem.start.copy()
     rng = np.random.default_rng(0)
     few = [
