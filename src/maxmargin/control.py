@@ -120,7 +120,8 @@ class Control:
         self._turn_ends = self._max_seconds
         self._max_steps = max_steps
         self._callbacks = tuple(callbacks)
-        self._stopped = False
+        self._stopped = self._running = False
+        self._handler_before: Callable[[int, FrameType | None], Any] | None = None  # while Ctrl-C is caught
         self._fraction = 0.0
         self.interrupted = False
         #: The error that has ended the fit, if samples were lost.
@@ -210,30 +211,36 @@ class Control:
         return Status.STOPPED_BY_CALLBACK if self._stopped else None
 
     @contextmanager
-    def running(self) -> Iterator[None]:
-        """The context of the fit: Ctrl-C is caught, and callbacks that have a `close` are closed at the end."""
-        previous = self._catch_interrupts()
+    def running(self, briefly: bool = False) -> Iterator[None]:
+        """The context of the fit: Ctrl-C is caught, and callbacks that have a `close` are closed at the end. A fit that is expected
+        to run `briefly` asks for that itself, if it has to (`catch_interrupts`)."""
+        self._running = True
+        if not briefly or self._callbacks:
+            self.catch_interrupts()
         try:
             yield
         finally:
-            if previous is not None:
-                signal.signal(signal.SIGINT, previous)
+            self._running = False
+            if self._handler_before is not None:
+                signal.signal(signal.SIGINT, self._handler_before)
+                self._handler_before = None
             for callback in self._callbacks:
                 if callable(close := getattr(callback, "close", None)):
                     close()
 
-    def _catch_interrupts(self) -> Callable[[int, FrameType | None], Any] | None:
-        """Turn the first Ctrl-C into a flag that the solver sees between two tiles; a second one is raised at once. Return the
-        handler that was there before.
+    def catch_interrupts(self) -> None:
+        """Turn the first Ctrl-C into a flag that the solver sees between two tiles; a second one is raised at once.
 
-        Only the main thread receives signals; elsewhere, and where the signal is ignored or not handled by Python, this does
-        nothing and returns None.
+        Only the main thread receives signals; elsewhere, outside of `running`, and where the signal is ignored or not handled by
+        Python, this does nothing.
         """
+        if not self._running or self._handler_before is not None:
+            return
         if threading.current_thread() is not threading.main_thread():
-            return None
+            return
         previous = signal.getsignal(signal.SIGINT)
         if not callable(previous):
-            return None
+            return
 
         def note(number: int, frame: FrameType | None) -> None:
             if self.interrupted:
@@ -241,4 +248,4 @@ class Control:
             self.interrupted = True
 
         signal.signal(signal.SIGINT, note)
-        return previous
+        self._handler_before = previous

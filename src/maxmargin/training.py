@@ -267,6 +267,7 @@ def train_each(
                 yield _settled(case, claim, proof)
             else:
                 order = None if orders is None else orders[number % len(orders)]
+                case.job.control.catch_interrupts()
                 steps = case.job.control.steps
                 try:
                     with case.job.backend.watched():
