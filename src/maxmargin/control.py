@@ -212,8 +212,8 @@ class Control:
 
     @contextmanager
     def running(self, briefly: bool = False) -> Iterator[None]:
-        """The context of the fit: Ctrl-C is caught, and callbacks that have a `close` are closed at the end. A fit that is expected
-        to run `briefly` asks for that itself, if it has to (`catch_interrupts`)."""
+        """The context of the fit: Ctrl-C is caught, and callbacks that have a `close` are closed at the end. A fit that is to run
+        only `briefly` calls `catch_interrupts` itself, if it turns out to be longer."""
         self._running = True
         if not briefly or self._callbacks:
             self.catch_interrupts()
