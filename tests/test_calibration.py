@@ -707,3 +707,11 @@ def test_as_good_as_refits(probability: str) -> None:
 )
 def test_scikit_learn_checks(estimator: Any, check: Any) -> None:
     check(estimator)
+
+
+@pytest.mark.parametrize("weight", [1.0, 1e6, 1e12])
+def test_equal_decisions_have_the_probability_of_the_classes(weight: float) -> None:
+    """Their Newton matrix is singular, and heavy weights leave nothing of a small ridge."""
+    decisions, positive = np.full(300, 0.7), np.arange(300) < 100
+    sigmoid = Sigmoid.fit(decisions, positive, np.full(300, weight))
+    assert_allclose(sigmoid(decisions), 1 / 3, atol=1e-3)

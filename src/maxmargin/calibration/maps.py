@@ -55,7 +55,8 @@ class Sigmoid:
             probability = expit(-point @ features)
             gradient = features @ (weights * (target - probability))
             curvature = weights * probability * (1.0 - probability)
-            hessian = (features * curvature) @ features.T + RIDGE * np.eye(2)
+            hessian = (features * curvature) @ features.T
+            hessian += RIDGE * max(1.0, np.trace(hessian)) * np.eye(2)  # equal decisions leave it singular
             step = -np.linalg.solve(hessian, gradient)
             slope = float(gradient @ step)
             for halving in range(HALVINGS):
