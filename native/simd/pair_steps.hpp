@@ -9,10 +9,10 @@
 // The pair (Fan, Chen, Lin 2005): i = argmin_{may rise} G; j = argmax_{may fall} (G_j - G_i)^2 / (K_ii + K_jj - 2 K_ij), the
 // largest decrease of the objective among the pairs with that i. With two groups, the better one of their pairs moves.
 //
-// Without groups a step moves one variable: the one with the largest decrease G_k^2 / K_kk.
+// After as many steps as there are variables, a pair step moves along the directions of the two steps before as well
+// (recent_directions.hpp), which saves up to a third of the steps.
 //
-// Such a step moves along the directions of the two steps before as well (recent_directions.hpp), which saves a third of the
-// steps.
+// Without groups a step moves one variable: the one with the largest decrease G_k^2 / K_kk.
 //
 // A step goes through all variables twice: to find j, and to move the gradient and find the next i. A large tile is shared by a
 // crew of threads (crew.hpp), each with some of the variables, who agree on i and on j.
@@ -467,7 +467,7 @@ private:
     const int m;
     const bool coupled;
     const int padded;
-    // Steps before old directions are remembered. A step along several of them takes a quarter longer: that does not pay where
+    // Steps before old directions are remembered. A step along several of them takes a fifth longer: that does not pay where
     // few steps from the start lead to the end, as along a grid, and of small problems, whose rows are computed one by one.
     const long fewest_to_remember = K.lazy() ? std::numeric_limits<long>::max() : m;
     long made_ = 0;
